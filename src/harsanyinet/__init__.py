@@ -1,0 +1,33 @@
+"""Harsanyi networks: one forward pass gives the prediction and the exact Shapley value of every input variable."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from harsanyinet.explanation import Explanation
+from harsanyinet.network import HarsanyiMLP, HarsanyiNet
+
+if TYPE_CHECKING:
+    from harsanyinet.attribution import Attribution
+    from harsanyinet.storage import load, save
+    from harsanyinet.verify import Certificate, verify
+
+__version__ = "0.1.0"
+__all__ = ["Attribution", "Certificate", "Explanation", "HarsanyiMLP", "HarsanyiNet", "load", "save", "verify"]
+
+_LATER = {
+    "Attribution": "harsanyinet.attribution",
+    "Certificate": "harsanyinet.verify",
+    "load": "harsanyinet.storage",
+    "save": "harsanyinet.storage",
+    "verify": "harsanyinet.verify",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Imports what not every user needs when it is first asked for."""
+    if name in _LATER:
+        from importlib import import_module
+
+        return getattr(import_module(_LATER[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,362 @@
+"""Harsanyi blocks: how children are selected, the two gates, and one module for each kind of block. torch only.
+
+A block maps the values below to its units and, in the presence gate, presence bits to presence bits. Receptive
+fields and readouts live elsewhere (`fields`, `network`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+SoftAnd = Literal["geometric", "product"]
+
+
+class State(NamedTuple):
+    """What one block hands to the next.
+
+    Attributes:
+        values: (B, N * C), the channels of N candidates side by side.
+        alive: (B, N) zeros and ones, or None when every player is present (and in the activation gate).
+        living: (N,) zeros and ones, zero for a candidate with an empty receptive field; None in the activation gate.
+    """
+
+    values: Tensor
+    alive: Tensor | None = None
+    living: Tensor | None = None
+
+
+def join(states: Sequence[State]) -> State:
+    """The candidates of several blocks side by side."""
+    values, alive, living = zip(*states, strict=True)
+    return State(
+        torch.cat(values, 1),
+        None if alive[0] is None else torch.cat(alive, 1),
+        None if living[0] is None else torch.cat(living),
+    )
+
+
+class _StraightThrough(torch.autograd.Function):
+    """1[tau > 0] with the gradient of beta * sigmoid(tau)."""
+
+    @staticmethod
+    def forward(ctx: Any, tau: Tensor, beta: float) -> Tensor:
+        ctx.save_for_backward(tau)
+        ctx.beta = beta
+        return (tau > 0).to(tau.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        (tau,) = ctx.saved_tensors
+        soft = torch.sigmoid(tau)
+        return grads[0] * (ctx.beta * soft * (1 - soft)), None
+
+
+def select_children(tau: Tensor, beta: float) -> Tensor:
+    """Sigma of the paper: 1 for children (tau > 0), 0 otherwise, with the straight-through gradient.
+
+    d Sigma / d tau = beta * exp(-tau) / (1 + exp(-tau))^2.
+
+    Shape:
+        - tau: (U, D), returns (U, D) of the same dtype.
+    """
+    if not tau.requires_grad:
+        return (tau > 0).to(tau.dtype)
+    selected: Tensor = _StraightThrough.apply(tau, beta)  # type: ignore[no-untyped-call]
+    return selected
+
+
+def and_gate(t: Tensor, sigma: Tensor, mode: SoftAnd = "geometric") -> Tensor:
+    """Soft AND over each unit's children: prod_j (sigma_uj t_j + 1 - sigma_uj), to the power 1/|S_u| if geometric.
+
+    Matrix products only: the product is the exponential of a sum of logarithms, and a dead child (t = 0) adds a
+    number so far below every sum of living children that the gate is exactly zero. No (B, U, D) tensor exists, not
+    in the backward pass either, which is that of the product and not that of the log-sum (see `_AndGate`).
+
+    Shape:
+        - t: (B, D) in [0, 1]; sigma: (U, D) of zeros and ones; returns (B, U). A unit without children gets 1.
+    """
+    if torch.is_grad_enabled() and (t.requires_grad or sigma.requires_grad):
+        gate: Tensor = _AndGate.apply(t, sigma, mode)  # type: ignore[no-untyped-call]
+        return gate
+    return _and_value(_logs(t), sigma, mode)
+
+
+class _AndGate(torch.autograd.Function):
+    """The AND gate with the gradient of the plain product over all candidates.
+
+    NOTE[DIFF]: at a dead gate the geometric mean of two or more children has an infinite derivative (autograd returns
+    NaN there); we use zero. With one child, or with the plain product, the derivative is finite and used as it is.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, t: Tensor, sigma: Tensor, mode: SoftAnd) -> Tensor:
+        gate = _and_value(_logs(t), sigma, mode)
+        ctx.save_for_backward(t, sigma, gate)
+        ctx.mode = mode
+        return gate
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        t, sigma, gate = ctx.saved_tensors
+        grad = grads[0]  # (B, U)
+        count = sigma.sum(1)  # (U,)
+        geometric = ctx.mode == "geometric"
+        exponent = 1 / count.clamp_min(1) if geometric else torch.ones_like(count)
+        dead = (t < torch.finfo(t.dtype).tiny).to(t.dtype)  # (B, D); 1/t of a subnormal number would overflow
+        inverse = 1 / (t + dead)  # 1/t at living candidates; what it says at dead ones is multiplied by zero
+        alive_part = grad * gate * exponent  # G P0: the gate is exactly zero when a child is dead
+        one_dead = grad * _product_if_one_dead(t, dead, sigma) if bool(dead.any()) else None  # G P1
+        if one_dead is not None and geometric:
+            one_dead = one_dead * (count == 1)
+        grad_t = grad_sigma = None
+        if ctx.needs_input_grad[0]:
+            grad_t = (alive_part @ sigma) * inverse * (1 - dead)
+            if one_dead is not None:
+                grad_t = grad_t + (one_dead @ sigma) * dead
+        if ctx.needs_input_grad[1]:
+            of_child = alive_part.T @ ((t - 1) * inverse * (1 - dead))
+            if one_dead is not None:
+                of_child = of_child - one_dead.T @ dead
+            of_other = alive_part.T @ (t - 1)
+            grad_sigma = torch.where(sigma > 0, of_child, of_other)
+            if geometric:  # d gate / d |S_u| = -gate * log(product) / |S_u|^2, and every sigma_uj counts in |S_u|
+                log_product = count * gate.clamp_min(torch.finfo(gate.dtype).tiny).log()
+                through_count = (grad * gate * log_product).sum(0) * -(exponent**2) * (count > 0)
+                grad_sigma = grad_sigma + through_count[:, None]
+        return grad_t, grad_sigma, None
+
+
+def _product_if_one_dead(t: Tensor, dead: Tensor, sigma: Tensor) -> Tensor:
+    """(B, U): the product over the living children where exactly one child is dead, zero elsewhere."""
+    n_dead = dead @ sigma.T
+    living = (t + dead).log() @ sigma.T
+    return torch.where(n_dead == 1, living.exp(), 0.0)
+
+
+def _far_below(t: Tensor) -> float:
+    """Added to the log of a dead child; divided by any |S_u| <= D it stays below all logs of positive numbers."""
+    return -1e4 * max(t.shape[1], 1)
+
+
+def _logs(t: Tensor) -> Tensor:
+    """log t, and a number far below all logarithms where t = 0.
+
+    Written with arithmetic on floats: log(0) and masked writes are several times slower on a CPU.
+    """
+    tiny = torch.finfo(t.dtype).tiny
+    dead = (t * (1 / tiny)).clamp_max_(1).sub_(1)  # -1 where t = 0, else 0
+    return t.clamp_min(tiny).log_().add_(dead, alpha=-_far_below(t))
+
+
+def _and_value(logs: Tensor, sigma: Tensor, mode: SoftAnd) -> Tensor:
+    """(B, D) logs -> (B, U) gates. Living sums lie above -5000 by far and dead ones below -9000 by construction."""
+    weights = sigma / sigma.sum(1, keepdim=True).clamp_min(1)
+    mean = F.linear(logs, weights)
+    alive = (mean + 5e3).clamp_(0, 1)
+    lowest = math.log(torch.finfo(logs.dtype).tiny)  # below it exp() underflows, which is slow and says no more
+    if mode == "product":
+        mean = mean * sigma.sum(1)
+    return mean.clamp_min_(lowest).exp_().mul_(alive)
+
+
+def first_children(
+    n_units: int, n_candidates: int, n_children: int | float | None, generator: torch.Generator
+) -> Tensor:
+    """Initial tau of the paper's block: +1 for some random candidates of each unit, -1 for all others.
+
+    Args:
+        n_units: U.
+        n_candidates: D.
+        n_children: None: the paper's 10, or all candidates where there are fewer. An int: exactly so many. A float:
+            that share of the candidates, at least one; 0.1 is what the authors' code does.
+        generator: Source of randomness.
+    """
+    if n_children is None:
+        n = min(10, n_candidates)
+    elif isinstance(n_children, float):
+        if not 0 < n_children <= 1:
+            raise ValueError(f"initial_children as a share must lie in (0, 1], however: initial_children={n_children}")
+        n = max(1, int(n_children * n_candidates))
+    else:
+        n = n_children
+        if not 0 <= n <= n_candidates:
+            raise ValueError(
+                f"initial_children must lie between 0 and the {n_candidates} candidates of a block, however: "
+                f"initial_children={n}; pass None for the paper's rule, min(10, candidates)"
+            )
+    ranks = torch.rand(n_units, n_candidates, generator=generator).argsort(1).argsort(1)
+    return torch.where(ranks < n, 1.0, -1.0)
+
+
+def first_sets(n_units: int, n_players: int, sizes: Sequence[int], generator: torch.Generator) -> Tensor:
+    """Initial children of the presence block, (U, P) bool: one unit per variable, then random sets of given sizes.
+
+    The random sets are dealt from shuffled decks of all variables, so that each variable occurs about equally often.
+    With fewer units than variables there are no single-variable units, and the sets are made large enough to hold
+    every variable once.
+    """
+    n_single = n_players if n_units >= n_players else 0
+    smallest = 1 if n_single else -(-n_players // n_units)
+    chosen = torch.zeros(n_units, n_players, dtype=torch.bool)
+    chosen[:n_single] = torch.eye(n_players, dtype=torch.bool)[:n_single]
+    deck: list[int] = []
+    for unit in range(n_single, n_units):
+        size = min(max(sizes[(unit - n_single) % len(sizes)], smallest), n_players)
+        hand: set[int] = set()
+        while len(hand) < size:
+            deck = deck or torch.randperm(n_players, generator=generator).tolist()
+            hand.add(deck.pop())
+        chosen[unit, list(hand)] = True
+    return chosen
+
+
+class ActivationBlock(nn.Module):
+    """The paper's block: z_u = ReLU(A_u . (Sigma_u z) * AND over the children of tanh(gamma |z_child|)). No bias.
+
+    Shape:
+        - the state of D candidates; returns the state of U units of one channel.
+    """
+
+    def __init__(
+        self,
+        d_in: int,
+        n_units: int,
+        *,
+        beta: float,
+        gamma: float,
+        mode: SoftAnd,
+        tau: Tensor,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        self.beta, self.gamma, self.mode = beta, gamma, mode
+        self.tau = nn.Parameter(tau)
+        self.tau.no_weight_decay = True  # type: ignore[attr-defined]
+        self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(n_units, d_in), generator=generator))
+
+    def child_mask(self) -> Tensor:
+        """(U, D) bool."""
+        return self.tau.detach() > 0
+
+    def forward(self, below: State) -> State:  # noqa: D102
+        z = below.values
+        sigma = select_children(self.tau, self.beta)  # (U, D)
+        linear = F.linear(z, self.weight * sigma)  # (B, U)
+        gate = and_gate(torch.tanh(self.gamma * z.abs()), sigma, self.mode)  # (B, U)
+        return State(torch.relu(linear * gate))
+
+
+class PresenceBlock(nn.Module):
+    """Units of several channels that share a children set: z_u = alive_u * dropout(activation(W_u . children + b_u)).
+
+    alive_u is the product of the children's presence bits. A unit whose receptive field is empty has neither inputs
+    nor a bias, and every admitted activation maps 0 to 0.
+
+    Shape:
+        - the state of N candidates with D columns in all; `owner` (D,) names the candidate of each column.
+        - returns the state of U units with C channels each.
+    """
+
+    def __init__(
+        self,
+        owner: Tensor,
+        chosen: Tensor,
+        *,
+        channels: int,
+        beta: float,
+        learned: bool,
+        activation: Callable[[Tensor], Tensor],
+        dropout: float,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        self.beta, self.channels, self.activation = beta, channels, activation
+        tau = torch.where(chosen, 1.0, -1.0)
+        if learned:
+            self.tau = nn.Parameter(tau)
+            self.tau.no_weight_decay = True  # type: ignore[attr-defined]
+        else:
+            self.register_buffer("tau", tau)
+        self.register_buffer("owner", owner)
+        self.owner: Tensor
+        fan_in = chosen[:, owner].sum(1).clamp_min(1).repeat_interleave(channels)  # (U * C,)
+        self.weight = nn.Parameter(_uniform((len(fan_in), len(owner)), generator) / fan_in.sqrt()[:, None])
+        self.bias = nn.Parameter(_uniform((len(fan_in),), generator) / fan_in.sqrt())
+        self.dropout = nn.Dropout(dropout)
+
+    def child_mask(self) -> Tensor:
+        """(U, N) bool."""
+        return self.tau.detach() > 0
+
+    def forward(self, below: State) -> State:  # noqa: D102
+        values, alive, living = below
+        assert living is not None
+        sigma = select_children(self.tau, self.beta)  # (U, N)
+        mask = sigma[:, self.owner].repeat_interleave(self.channels, 0)  # (U * C, D)
+        living = (sigma.detach() @ living > 0).to(values.dtype)  # (U,)
+        bias = self.bias * living.repeat_interleave(self.channels)
+        z = self.dropout(self.activation(F.linear(values, self.weight * mask, bias)))
+        if alive is None:
+            return State(z, None, living)
+        alive = and_gate(alive, sigma, "product")
+        return State(_gated(z, alive, self.channels), alive, living)
+
+
+class OwnBlock(nn.Module):
+    """A presence block whose units keep their set: the child of a unit is the unit of the same number below.
+
+    Batched products of (C, C) matrices instead of one masked (U C, U C) matrix.
+
+    Shape:
+        - the joined states of the L blocks below that are connected, U units of C channels each.
+        - returns the state of U units with C channels each.
+    """
+
+    def __init__(
+        self,
+        n_below: int,
+        n_units: int,
+        *,
+        channels: int,
+        activation: Callable[[Tensor], Tensor],
+        dropout: float,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        self.n_below, self.n_units, self.channels, self.activation = n_below, n_units, channels, activation
+        scale = 1 / (n_below * channels) ** 0.5
+        self.weight = nn.Parameter(_uniform((n_units, n_below * channels, channels), generator) * scale)
+        self.bias = nn.Parameter(_uniform((n_units, channels), generator) * scale)
+        self.dropout = nn.Dropout(dropout)
+
+    def child_mask(self) -> Tensor:
+        """(U, L * U) bool."""
+        return torch.eye(self.n_units, dtype=torch.bool, device=self.weight.device).repeat(1, self.n_below)
+
+    def forward(self, below: State) -> State:  # noqa: D102
+        values, alive, living = below
+        assert living is not None
+        living = living[-self.n_units :]  # a unit and its children have the same field
+        own = values.view(-1, self.n_below, self.n_units, self.channels).transpose(1, 2).flatten(2)  # (B, U, L * C)
+        pre = torch.einsum("buc,ucd->bud", own, self.weight) + self.bias * living[:, None]
+        z = self.dropout(self.activation(pre)).flatten(1)
+        if alive is None:
+            return State(z, None, living)
+        alive = alive[:, -self.n_units :]
+        return State(_gated(z, alive, self.channels), alive, living)
+
+
+def _gated(z: Tensor, alive: Tensor, channels: int) -> Tensor:
+    """Zero where a unit is not alive. The product lets gradients reach learned children; `where` keeps NaN out."""
+    alive = alive.repeat_interleave(channels, 1)
+    return torch.where(alive > 0, z * alive, 0.0) if not alive.requires_grad else z * alive
+
+
+def _uniform(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+    return torch.rand(shape, generator=generator) * 2 - 1

@@ -1,0 +1,280 @@
+"""Tables to try things on, and games with known answers; no model.
+
+A loader looks in the folder named by ``HARSANYINET_DATA``, in the user's cache, in an installed package that ships
+the set, and last on the web. Whatever the place, the content is checked and read by the same lines.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+import importlib.util
+import io
+import math
+import os
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harsanyinet.files import write_beside
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_VARIABLE = "HARSANYINET_DATA"
+_TIMEOUT = 30.0  # seconds without a byte
+
+_CENSUS_URL = "https://archive.ics.uci.edu/static/public/2/adult.zip"
+_CENSUS_MD5 = {
+    "adult.data": "5d7c39d7b8804f071cdd1f2a7c460872",
+    "adult.test": "35238206dfdf7f1fe215bbb874adecdc",
+}
+_CENSUS_COLUMNS = [
+    *("age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship"),
+    *("race", "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country", "income"),
+]
+_CENSUS_TEST_ROWS = 16_281
+
+
+class DatasetNotFoundError(FileNotFoundError):
+    """A dataset is in none of the places where it was looked for."""
+
+
+class DatasetDamagedError(ValueError):
+    """A file of a dataset does not have the content it should have."""
+
+
+@dataclass(frozen=True, eq=False)
+class TableSplit:
+    """A table in two parts, features apart from labels.
+
+    Attributes:
+        name: What the table is called.
+        train: Features to fit on, one row per sample; a missing value is NaN.
+        y_train: Their labels, as strings.
+        test: Features to test on, with the same columns and types.
+        y_test: Their labels.
+        source: Where it was read: ``"HARSANYINET_DATA"``, ``"cache"``, ``"download"`` or the name of a package.
+        description: Which rows these are.
+    """
+
+    name: str
+    train: pd.DataFrame = field(repr=False)
+    y_train: pd.Series[str] = field(repr=False)
+    test: pd.DataFrame = field(repr=False)
+    y_test: pd.Series[str] = field(repr=False)
+    source: str
+    description: str
+
+
+def load_census(rows: Literal["all", "complete"] = "all") -> TableSplit:
+    """Census Income (UCI Adult) as in the paper: 12 variables, the original split, does a person earn above 50K.
+
+    The columns fnlwgt and education are dropped (education-num says the same as the latter).
+
+    Args:
+        rows: ``"all"`` keeps the rows with a missing value, as the authors' code does; ``"complete"`` drops them.
+
+    Returns:
+        32,561 and 16,281 rows, or 30,162 and 15,060 complete ones, labelled ``"<=50K"`` or ``">50K"``.
+
+    Raises:
+        DatasetNotFoundError: The files are nowhere to be had.
+        DatasetDamagedError: A file that was found has another content.
+    """
+    if rows not in ("all", "complete"):
+        raise ValueError(f'rows must be "all" or "complete", however: {rows=}')
+    contents, source = (
+        _find("adult", _CENSUS_MD5) or _census_of_shapiq() or _download("adult", _CENSUS_MD5, _CENSUS_URL)
+    )
+    train, y_train = _parse_census(contents["adult.data"], rows)
+    test, y_test = _parse_census(contents["adult.test"], rows)
+    kept = "every row, '?' read as missing" if rows == "all" else "the rows without a missing value"
+    description = f"the original split, {kept}: {len(train):,} to train and {len(test):,} to test"
+    return TableSplit("census", train, y_train, test, y_test, source, description)
+
+
+def load_breast_cancer_table(seed: int = 0) -> TableSplit:
+    """Breast cancer (Wisconsin, diagnostic) from scikit-learn: 30 numeric variables, always at hand.
+
+    Args:
+        seed: Of the stratified split, 80% to train and 20% to test.
+
+    Returns:
+        455 and 114 rows, labelled ``"malignant"`` or ``"benign"``.
+    """
+    from sklearn.datasets import load_breast_cancer
+    from sklearn.model_selection import train_test_split
+
+    bunch = load_breast_cancer(as_frame=True)
+    y = bunch.target.map(dict(enumerate(bunch.target_names.tolist()))).rename("diagnosis")
+    parts = train_test_split(bunch.data, y, test_size=0.2, stratify=y, random_state=seed)
+    train, test, y_train, y_test = (part.reset_index(drop=True) for part in parts)
+    description = f"a stratified 80/20 split with seed {seed}: {len(train)} to train and {len(test)} to test"
+    return TableSplit("breast_cancer", train, y_train, test, y_test, "scikit-learn", description)
+
+
+def unanimity_game(n: int, sets: Mapping[tuple[int, ...], float]) -> Callable[[NDArray[np.bool_]], NDArray[np.float64]]:
+    """A game with known dividends: v(S) is the sum of ``sets[T]`` over the sets T that S contains.
+
+    Args:
+        n: Number of players.
+        sets: Dividend of each set of players; the empty set, when given, is v(empty).
+
+    Returns:
+        The game, from boolean masks to values.
+
+    Shape:
+        masks (m, n) -> values (m,)
+
+    Examples:
+        >>> game = unanimity_game(3, {(0,): 1.0, (0, 2): 5.0})
+        >>> game(np.array([[True, True, False], [True, False, True]]))
+        array([1., 6.])
+    """
+    if n < 1:
+        raise ValueError(f"n must be positive, however: {n=}")
+    members = np.zeros((len(sets), n))  # (C, n)
+    for row, players in zip(members, sets, strict=True):
+        if not isinstance(players, tuple) or not set(players) <= set(range(n)) or len(set(players)) != len(players):
+            raise ValueError(f"a set must be a tuple of different players from 0 to {n - 1}, however: {players!r}")
+        row[[int(player) for player in players]] = 1.0
+    if len({frozenset(players) for players in sets}) != len(sets):
+        raise ValueError(f"each set must come once, whatever the order of its players, however: {list(sets)}")
+    if not all(math.isfinite(dividend) for dividend in sets.values()):
+        raise ValueError(f"dividends must be finite, however: {list(sets.values())}")
+    dividends = np.array(list(sets.values()), dtype=np.float64)  # (C,)
+
+    def game(masks: NDArray[np.bool_]) -> NDArray[np.float64]:
+        masks = np.asarray(masks)
+        if masks.dtype != bool or masks.ndim != 2 or masks.shape[1] != n:
+            raise ValueError(f"masks must be boolean of shape (m, {n}), however: {masks.dtype} of {masks.shape}")
+        contained = ~masks @ members.T == 0  # (m, C): no member is absent
+        values: NDArray[np.float64] = contained @ dividends
+        return values
+
+    return game
+
+
+def _parse_census(content: bytes, rows: str) -> tuple[pd.DataFrame, pd.Series[str]]:
+    import pandas as pd
+
+    table = pd.read_csv(
+        io.BytesIO(content),
+        names=_CENSUS_COLUMNS,
+        skipinitialspace=True,  # every field but the first starts with a space
+        na_values="?",
+        comment="|",  # the first line of adult.test
+    )
+    if rows == "complete":
+        table = table.dropna(ignore_index=True)
+    y = table["income"].str.rstrip(".")  # the labels of adult.test end with a dot
+    return table.drop(columns=["fnlwgt", "education", "income"]), y
+
+
+def _census_of_shapiq() -> tuple[dict[str, bytes], str] | None:
+    """The two UCI files, to the byte, rebuilt from the table that shapiq ships: test rows first, then train."""
+    path = _packaged("shapiq", "datasets/data/adult_census.csv")
+    if path is None:
+        return None
+    with path.open(newline="", encoding="utf-8", errors="replace") as file:
+        fields = [[value.removesuffix(".0") or "?" for value in row] for row in csv.reader(file)][1:]
+    test = "".join(", ".join(row) + ".\n" for row in fields[:_CENSUS_TEST_ROWS])
+    train = "".join(", ".join(row) + "\n" for row in fields[_CENSUS_TEST_ROWS:])
+    contents = {"adult.data": f"{train}\n".encode(), "adult.test": f"|1x3 Cross validator\n{test}\n".encode()}
+    if any(_md5(contents[name]) != md5 for name, md5 in _CENSUS_MD5.items()):
+        return None  # a version of shapiq with another table
+    return contents, "shapiq"
+
+
+def _places() -> Iterator[tuple[str, Path]]:
+    """Folders of datasets on this machine, each with what to call it; the last is the cache."""
+    if folder := os.environ.get(_VARIABLE):
+        yield _VARIABLE, Path(folder).expanduser()
+    cache = os.environ.get("XDG_CACHE_HOME", "")
+    yield "cache", (Path(cache) if Path(cache).is_absolute() else Path.home() / ".cache") / "harsanyinet"
+
+
+def _find(folder: str, md5: Mapping[str, str]) -> tuple[dict[str, bytes], str] | None:
+    """Contents of the files named by ``md5``, plain or gzipped, from the first place whose folder holds them all."""
+    for source, place in _places():
+        present = {
+            name: [path for path in (place / folder / f"{name}.gz", place / folder / name) if path.is_file()]
+            for name in md5
+        }
+        if all(present.values()):
+            return {name: _read(paths[0], md5[name]) for name, paths in present.items()}, source
+    return None
+
+
+def _packaged(package: str, file: str) -> Path | None:
+    """A data file of an installed package, found without importing the package."""
+    spec = importlib.util.find_spec(package)
+    paths = [Path(folder, file) for folder in (spec and spec.submodule_search_locations) or ()]
+    return next((path for path in paths if path.is_file()), None)
+
+
+def _download(folder: str, md5: Mapping[str, str], url: str) -> tuple[dict[str, bytes], str]:
+    """Fetch a zip archive, check the members named by ``md5`` and keep them in the cache."""
+    from http.client import HTTPException
+
+    *_, (_, cache) = _places()
+    target = cache / folder
+    try:
+        with zipfile.ZipFile(io.BytesIO(_fetch(url))) as archive:
+            contents = {name: archive.read(name) for name in md5}
+        for name, content in contents.items():
+            _check(name, content, md5[name])
+        target.mkdir(parents=True, exist_ok=True)
+        for name, content in contents.items():
+            write_beside(target / name, content)
+    except (OSError, HTTPException, zipfile.BadZipFile, zlib.error, EOFError, KeyError, ValueError) as error:
+        raise DatasetNotFoundError(
+            f"cannot find {' and '.join(md5)} on this machine, nor fetch {url} ({error}); put them, plain or as .gz, "
+            f"into {target}, or into {folder} inside the folder that the environment variable {_VARIABLE} names"
+        ) from error
+    return contents, "download"
+
+
+def _fetch(url: str) -> bytes:
+    from urllib.request import urlopen
+
+    from tqdm import tqdm
+
+    with urlopen(url, timeout=_TIMEOUT) as response:
+        length = response.headers.get("Content-Length", "")
+        parts = []
+        total = int(length) if length.isdecimal() else None
+        with tqdm(total=total, desc=url.rpartition("/")[2], unit="B", unit_scale=True) as bar:
+            while part := response.read(1 << 16):
+                parts.append(part)
+                bar.update(len(part))
+    return b"".join(parts)
+
+
+def _read(path: Path, md5: str) -> bytes:
+    """Content of a file, plain or gzipped, when it is the right one."""
+    content = path.read_bytes()
+    try:
+        if path.suffix == ".gz":
+            content = gzip.decompress(content)
+        _check(path.name, content, md5)
+    except (OSError, EOFError, zlib.error, ValueError) as error:
+        raise DatasetDamagedError(f"{path} is damaged ({error}); replace or delete it") from error
+    return content
+
+
+def _check(name: str, content: bytes, md5: str) -> None:
+    if (found := _md5(content)) != md5:
+        raise ValueError(f"{name} should have content with md5 {md5}, however: {found}")
+
+
+def _md5(content: bytes) -> str:
+    return hashlib.md5(content, usedforsecurity=False).hexdigest()

@@ -1,0 +1,624 @@
+"""Explanation: coalitions, dividends and base values of some rows, and every answer that follows from them.
+
+Frozen numpy data; no model, no torch, no matplotlib. The formulas live in `indices`, the transforms over all 2^n
+coalitions in `games`.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
+from os import PathLike
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from tqdm import tqdm
+
+from harsanyinet import files, games, indices
+from harsanyinet.indices import InteractionIndex
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Array = NDArray[Any]
+Masks = NDArray[np.bool_]
+
+
+class Missingness(NamedTuple):
+    """Mean and variance of the outputs, (B[, K]) each, when features go missing at random."""
+
+    mean: Array
+    variance: Array
+
+
+class TopInteractions(NamedTuple):
+    """The strongest interactions of one row and a bound on what the others can add.
+
+    For every mask S, the value from `sets` alone is within `bound` of the exact value(S).
+    """
+
+    sets: list[tuple[int, ...]]
+    names: list[tuple[str, ...]]
+    values: Array
+    bound: float
+
+
+class Explanation:
+    """Exact explanation of B rows over P features and K outputs.
+
+    The axis K is dropped from every result when there is one output.
+
+    Args:
+        base_values: (K,) or, for a restricted game whose constant differs by row, (B, K).
+        coalitions: (C, P) bool, unique, none empty.
+        dividends: (B, C, K), or a function without arguments that returns them and is called at most once.
+        values: (B, P, K) Shapley values, computed from the dividends when left out.
+        feature_names: P names; x0, x1, ... by default.
+        output_names: K names.
+        data: (B, P), what the features' values are.
+    """
+
+    def __init__(
+        self,
+        *,
+        base_values: Array,
+        coalitions: Masks,
+        dividends: Array | Callable[[], Array],
+        values: Array | None = None,
+        feature_names: Sequence[str] | None = None,
+        output_names: Sequence[str] | None = None,
+        data: ArrayLike | None = None,
+    ) -> None:
+        n = coalitions.shape[1]
+        k = base_values.shape[-1]
+        self._coalitions = _frozen(coalitions)
+        self._base = _frozen(base_values)
+        self._lazy = dividends
+        if values is None:
+            values = _spread(self._all_dividends, indices.shares(coalitions))
+        self._values = _frozen(values)
+        if self._values.ndim != 3 or self._values.shape[1:] != (n, k):
+            raise ValueError(f"values must have shape (rows, {n}, {k}), however: {self._values.shape}")
+        self.feature_names = [f"x{i}" for i in range(n)] if feature_names is None else [str(f) for f in feature_names]
+        if len(self.feature_names) != n or len(set(self.feature_names)) != n:
+            raise ValueError(f"feature_names must be {n} different names, however: {self.feature_names}")
+        default = ["output"] if k == 1 else [f"output {i}" for i in range(k)]
+        self.output_names = default if output_names is None else [str(o) for o in output_names]
+        if len(self.output_names) != k:
+            raise ValueError(f"output_names must be {k} names, however: {self.output_names}")
+        self.data = None if data is None else _frozen(np.asarray(data))
+        if self.data is not None and self.data.shape != (len(self), n):
+            raise ValueError(f"data must have shape ({len(self)}, {n}), however: {self.data.shape}")
+
+    # The game ----------------------------------------------------------------------------------------------------
+
+    @property
+    def values(self) -> Array:
+        """Exact Shapley values on the raw output, (B, P[, K])."""
+        return self._drop(self._values)
+
+    @property
+    def base_values(self) -> Array:
+        """v(empty): () or (K,); of a restricted game (B,) or (B, K)."""
+        return self._drop(self._base)
+
+    @property
+    def coalitions(self) -> Masks:
+        """Unique receptive fields, (C, P) bool, none empty."""
+        return self._coalitions
+
+    @property
+    def dividends(self) -> Array:
+        """Harsanyi dividends of the coalitions, (B, C[, K]); computed when first asked for."""
+        return self._drop(self._all_dividends)
+
+    @property
+    def outputs(self) -> Array:
+        """The raw outputs v(x), (B[, K]): base values plus the sum of the Shapley values."""
+        return self._drop(self._base + self._values.sum(axis=1))
+
+    def value(self, present: ArrayLike) -> Array:
+        """v(S) of every row from the dividends, without the model.
+
+        Args:
+            present: (P,) or (B, P) bool, True where a feature is present.
+
+        Returns:
+            (B[, K]).
+        """
+        return self._drop(self._value(_as_masks(present, len(self), self.n_features)))
+
+    def restrict(self, players: Sequence[str | int]) -> Explanation:
+        """The sub-game of some features while all others stay present; its base values differ by row."""
+        chosen = self._positions(players)
+        if not chosen:
+            raise ValueError("restrict needs at least one feature, however: none given")
+        coalitions, position = indices.unite_coalitions(self._coalitions[:, chosen])
+        constant = self._all_dividends[:, position < 0].sum(axis=1)
+        return Explanation(
+            base_values=self._base + constant,
+            coalitions=coalitions,
+            dividends=indices.sum_by(self._all_dividends, position, len(coalitions)),
+            feature_names=[self.feature_names[i] for i in chosen],
+            output_names=self.output_names,
+            data=None if self.data is None else self.data[:, chosen],
+        )
+
+    # Indices -----------------------------------------------------------------------------------------------------
+
+    def index(self, name: str, order: int | None = None) -> InteractionIndex:
+        """An interaction index of all sets up to an order.
+
+        Args:
+            name: SV, BV (single features), SII, BII, STII, k-SII, FSII or Moebius.
+            order: Largest size of a set; by default 1 for SV and BV, else 2.
+
+        Returns:
+            An object with `.sets` (tuples of feature indices) and `.values` (B, len(sets)[, K]).
+        """
+        if order is None:
+            order = 1 if name in ("SV", "BV") else min(2, self.n_features)
+        found = indices.interaction_index(self._coalitions, self._all_dividends, name, order)
+        return InteractionIndex(name, order, found.sets, self._drop(found.values))
+
+    def group_values(self, groups: Mapping[str, Sequence[str | int]]) -> Array:
+        """Shapley values of the game whose players are groups of features, (B, G[, K]).
+
+        Not the sum of the members' Shapley values: `owen_values` divides these among the members.
+        """
+        return self._drop(_spread(self._all_dividends, indices.group_shares(self._coalitions, self._groups(groups))))
+
+    def owen_values(self, groups: Mapping[str, Sequence[str | int]]) -> Array:
+        """Owen values (B, P[, K]): each group's Shapley value, divided among its members."""
+        return self._drop(_spread(self._all_dividends, indices.owen_shares(self._coalitions, self._groups(groups))))
+
+    def order_spectrum(self) -> Array:
+        """(P + 1,): the share of the sum of |dividends| by the size of the coalition. All in order 0 if none acts."""
+        weight = np.abs(self._all_dividends).sum(axis=(0, 2), dtype=np.float64)
+        sums = np.bincount(self._coalitions.sum(axis=1), weights=weight, minlength=self.n_features + 1)
+        total = sums.sum()
+        return sums / total if total > 0 else np.eye(1, self.n_features + 1)[0]
+
+    def missingness(self, probability: ArrayLike) -> Missingness:
+        """Mean and variance of the outputs when each feature is present independently with a given probability.
+
+        Args:
+            probability: One probability of being present, or one per feature.
+        """
+        q = np.asarray(probability, dtype=np.float64)
+        if q.shape not in ((), (self.n_features,)) or not np.all((q >= 0) & (q <= 1)):
+            raise ValueError(f"probability must be one or {self.n_features} numbers in [0, 1], however: {probability}")
+        q = np.broadcast_to(q, self.n_features)
+        possible = ~self._coalitions[:, q == 0].any(axis=1)
+        members = self._coalitions[possible].astype(np.float64)
+        a = self._all_dividends[:, possible].astype(np.float64)  # (B, C, K)
+        log_q = np.log(np.where(q > 0, q, 1.0))
+        alone = members @ log_q  # log P(T present)
+        both = alone[:, None] + alone - (members * log_q) @ members.T  # log P(T and T' present)
+        covariance = np.exp(both) - np.exp(alone[:, None] + alone)
+        mean = self._base + np.einsum("bck,c->bk", a, np.exp(alone))
+        variance = np.einsum("bck,bck->bk", a, np.einsum("cd,bdk->bck", covariance, a))
+        return Missingness(self._drop(mean), self._drop(np.maximum(variance, 0.0)))
+
+    def probability_values(self) -> Array:
+        """Exact Shapley values of the predicted probabilities (sigmoid of one output, softmax of several), (B, P[, K]).
+
+        All 2^P values in closed form, so at most 20 features. They sum to p(x) - p(empty), not to logits.
+        """
+        n = self.n_features
+        if n > games.MAX_PLAYERS:
+            raise ValueError(
+                f"probability values need all 2^P coalitions, so at most {games.MAX_PLAYERS} features, however: {n}; "
+                "restrict the explanation to fewer features"
+            )
+        codes = self._coalitions @ (1 << np.arange(n))
+        base = np.broadcast_to(self._base, (len(self), self._base.shape[-1]))
+        result = np.empty(self._values.shape)
+        rows = zip(self._all_dividends, base, strict=True)
+        for row, (a, b) in enumerate(tqdm(rows, total=len(self), desc="probabilities", delay=2.0, leave=False)):
+            table = np.zeros((2**n, len(b)))
+            table[codes] = a
+            result[row] = games.shapley_of_table(_probability(games.zeta_transform(table) + b))
+        return self._drop(result)
+
+    def top_interactions(self, row: int, k: int = 10, output: str | int | None = None) -> TopInteractions:
+        """The k largest |dividends| of one row, and by how much all others together can change any v(S).
+
+        `output` is a name or position; by default the row's largest output.
+
+        What is left out adds, for a mask S, the sum of the dropped dividends inside S, which lies between the sum of
+        the negative ones and the sum of the positive ones.
+        """
+        row = self._row(row)
+        a = self._all_dividends[row, :, self._output(output, row)]
+        order = np.argsort(-np.abs(a), kind="stable")
+        kept, dropped = order[:k], a[order[k:]]
+        sets = [tuple(np.flatnonzero(self._coalitions[c]).tolist()) for c in kept]
+        names = [tuple(self.feature_names[i] for i in members) for members in sets]
+        bound = max(float(dropped[dropped > 0].sum()), float(-dropped[dropped < 0].sum()), 0.0)
+        return TopInteractions(sets, names, a[kept], bound)
+
+    def smallest_set(self, row: int, *, threshold: float = 0.0, time_limit: float = 60.0) -> tuple[int, ...]:
+        """The fewest features of a row that, kept while all others are absent, preserve the decision.
+
+        The decision is the largest of several outputs, or whether one output exceeds the threshold. Solved exactly as a
+        mixed-integer programme over the dividends and checked against them.
+
+        Args:
+            row: Position of the row.
+            threshold: Of the decision, for one output.
+            time_limit: Seconds after which the search gives up with an error.
+
+        Returns:
+            Sorted feature indices; empty when the base values already decide the same way.
+        """
+        return _smallest_set(self[self._row(row)], threshold, time_limit)
+
+    # Conversions -------------------------------------------------------------------------------------------------
+
+    def to_shap(self) -> Any:
+        """The values as a `shap.Explanation`; every shap plot works on it."""
+        shap = _need("shap", "shap")
+        base = self._drop(np.broadcast_to(self._base, (len(self), self._base.shape[-1])))
+        return shap.Explanation(
+            values=np.array(self.values),
+            base_values=np.array(base),
+            data=None if self.data is None else np.array(self.data),
+            feature_names=list(self.feature_names),
+            output_names=None if len(self.output_names) == 1 else list(self.output_names),
+        )
+
+    def to_shapiq(self, row: int, index: str = "SII", order: int = 2, output: str | int | None = None) -> Any:
+        """An index of one row as `shapiq.InteractionValues`; every shapiq plot works on it.
+
+        `output` is a name or position; by default the row's largest output.
+        """
+        shapiq = _need("shapiq", "shapiq")
+        one = self[self._row(row)]
+        k = one._output(output, 0)
+        found = indices.interaction_index(one._coalitions, one._all_dividends, index, order)
+        base = float(np.broadcast_to(one._base, (1, one._base.shape[-1]))[0, k])
+        return shapiq.InteractionValues(
+            values=np.concatenate([[base], found.values[0, :, k]]).astype(np.float64),
+            index=index,
+            min_order=0,
+            max_order=order,
+            n_players=self.n_features,
+            interaction_lookup={(): 0} | {members: i + 1 for i, members in enumerate(found.sets)},
+            estimated=False,
+            baseline_value=base,
+        )
+
+    def to_frame(self) -> pd.DataFrame:
+        """A tidy DataFrame, one line per row, output and feature: row, output, feature, data, shapley_value."""
+        import pandas as pd
+
+        b, n, k = self._values.shape
+        data = np.full((b, n), np.nan) if self.data is None else self.data
+        return pd.DataFrame(
+            {
+                "row": np.repeat(np.arange(b), n * k),
+                "output": np.tile(np.repeat(self.output_names, n), b),
+                "feature": np.tile(self.feature_names, b * k),
+                "data": np.repeat(data[:, None], k, axis=1).reshape(-1),
+                "shapley_value": np.swapaxes(self._values, 1, 2).reshape(-1),
+            }
+        )
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes one file (arrays and JSON, no pickle), beside the old one and then in its place."""
+        arrays = {
+            "values": self._values,
+            "base_values": self._base,
+            "coalitions": self._coalitions,
+            "dividends": self._all_dividends,
+        }
+        meta: dict[str, Any] = {"feature_names": self.feature_names, "output_names": self.output_names, "data": None}
+        if self.data is not None and self.data.dtype.kind in "biuf":
+            arrays["data"] = self.data
+        elif self.data is not None:
+            meta["data"] = [[_plain(cell) for cell in line] for line in self.data.tolist()]
+        files.save_arrays(path, "explanation", arrays, meta)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Explanation:
+        """Reads what `save` wrote. Nothing in the file is executed."""
+        arrays, meta = files.load_arrays(path, "explanation")
+        data = arrays.pop("data", None)
+        if data is None and meta["data"] is not None:
+            data = np.array(meta["data"], dtype=object).reshape(arrays["values"].shape[:2])
+        names = {key: meta[key] for key in ("feature_names", "output_names")}
+        return cls(**arrays, **names, data=data)
+
+    # Rows and sums -----------------------------------------------------------------------------------------------
+
+    @property
+    def n_features(self) -> int:
+        """P."""
+        return self._coalitions.shape[1]
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __getitem__(self, rows: int | slice | Sequence[int] | NDArray[Any]) -> Explanation:
+        """The explanation of some rows: an int, a slice, positions or a bool mask. Rows keep their axis."""
+        chosen = np.arange(len(self))[rows].reshape(-1)
+        per_row = self._base.ndim == 2
+        return Explanation(
+            base_values=self._base[chosen] if per_row else self._base,
+            coalitions=self._coalitions,
+            dividends=lambda: self._all_dividends[chosen],
+            values=self._values[chosen],
+            feature_names=self.feature_names,
+            output_names=self.output_names,
+            data=None if self.data is None else self.data[chosen],
+        )
+
+    def __add__(self, other: Explanation) -> Explanation:
+        """The explanation of the sum of two models on the same rows and features (linearity)."""
+        if not isinstance(other, Explanation):
+            return NotImplemented
+        if self.feature_names != other.feature_names or self._values.shape != other._values.shape:
+            raise ValueError(
+                "explanations can be added when they have the same rows, features and outputs, however: "
+                f"{self._values.shape} of {self.feature_names} and {other._values.shape} of {other.feature_names}"
+            )
+        coalitions, position = indices.unite_coalitions(np.vstack([self._coalitions, other._coalitions]))
+
+        def dividends() -> Array:
+            both = np.concatenate([self._all_dividends, other._all_dividends], axis=1)
+            return indices.sum_by(both, position, len(coalitions))
+
+        return Explanation(
+            base_values=self._base + other._base,
+            coalitions=coalitions,
+            dividends=dividends,
+            values=self._values + other._values,
+            feature_names=self.feature_names,
+            output_names=self.output_names,
+            data=self.data,
+        )
+
+    def __mul__(self, factor: float) -> Explanation:
+        """The explanation of a multiple of the model."""
+        if not isinstance(factor, int | float | np.number):
+            return NotImplemented
+        return Explanation(
+            base_values=self._base * factor,
+            coalitions=self._coalitions,
+            dividends=lambda: self._all_dividends * factor,
+            values=self._values * factor,
+            feature_names=self.feature_names,
+            output_names=self.output_names,
+            data=self.data,
+        )
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, divisor: float) -> Explanation:
+        return self * (1 / divisor)
+
+    def __neg__(self) -> Explanation:
+        return self * -1.0
+
+    def __sub__(self, other: Explanation) -> Explanation:
+        """The explanation of the difference of two models on the same rows and features."""
+        return self + -other
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._all_dividends  # noqa: B018  what is lazy is computed before it travels
+        return self.__dict__
+
+    # For people --------------------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        b, n, k = self._values.shape
+        counts = f"{b} rows, {n} features, {k} outputs, {len(self._coalitions)} coalitions"
+        if not b:
+            return f"Explanation({counts})"
+        importance = np.abs(self._values).mean(axis=(0, 2))
+        top = ", ".join(f"{self.feature_names[i]} {importance[i]:.3g}" for i in np.argsort(-importance)[:5])
+        return f"Explanation({counts})\n  mean |value|: {top}{', ...' if n > 5 else ''}"
+
+    def _repr_html_(self) -> str:
+        b, n, k = self._values.shape
+        shown = min(b, 3)
+        largest = float(np.abs(self._values[:shown]).max(initial=0.0)) or 1.0
+        order = np.argsort(-np.abs(self._values[:shown]).mean(axis=(0, 2)))[:10] if shown else np.arange(0)
+        outputs = [(r, o) for r in range(shown) for o in range(min(k, 3))]
+        head = "".join(
+            f"<th style='text-align:left'>row {r}{f', {html.escape(self.output_names[o])}' if k > 1 else ''}: "
+            f"{(self._base + self._values.sum(1))[r, o]:.4g}</th>"
+            for r, o in outputs
+        )
+        lines = "".join(
+            f"<tr><th style='text-align:right'>{html.escape(self.feature_names[i])}</th>"
+            + "".join(self._html_cell(r, i, o, largest) for r, o in outputs)
+            + "</tr>"
+            for i in order
+        )
+        more = "" if len(order) == n and shown == b else " The strongest features of the first rows:"
+        return (
+            f"<div><p>Explanation of {b} rows, {n} features, {k} outputs, from {len(self._coalitions)} coalitions."
+            f"{more}</p><table><thead><tr><th></th>{head}</tr></thead><tbody>{lines}</tbody></table></div>"
+        )
+
+    def _html_cell(self, row: int, feature: int, output: int, largest: float) -> str:
+        value = float(self._values[row, feature, output])
+        colour = "#d55e00" if value > 0 else "#0072b2"
+        width = 90 * abs(value) / largest
+        data = "" if self.data is None else f" <small>{html.escape(_short(self.data[row, feature]))}</small>"
+        bar = f"<span style='display:inline-block;height:0.7em;width:{width:.0f}px;background:{colour}'></span>"
+        return f"<td style='text-align:left'>{bar} {value:+.3g}{data}</td>"
+
+    # Internals ---------------------------------------------------------------------------------------------------
+
+    @property
+    def _all_dividends(self) -> Array:
+        """(B, C, K), computed once."""
+        if callable(self._lazy):
+            self._lazy = _frozen(self._lazy())
+        return self._lazy
+
+    def _drop(self, array: Array) -> Array:
+        return array[..., 0] if self._base.shape[-1] == 1 else array
+
+    def _value(self, present: Masks) -> Array:
+        absent = (~present).astype(np.float32)
+        inside = absent @ self._coalitions.T.astype(np.float32) == 0  # (C,) or (B, C)
+        a = self._all_dividends
+        total = a[:, inside].sum(axis=1) if inside.ndim == 1 else np.einsum("bc,bck->bk", inside.astype(a.dtype), a)
+        return np.asarray(self._base + total)
+
+    def _positions(self, features: Sequence[str | int]) -> list[int]:
+        if isinstance(features, str):
+            raise TypeError(f"features come as a list of names or positions, however: the string {features!r}")
+        chosen = [self._position(feature) for feature in features]
+        if len(set(chosen)) != len(chosen):
+            raise ValueError(f"each feature may be named once, however: {list(features)}")
+        return chosen
+
+    def _position(self, feature: str | int) -> int:
+        return _find(feature, self.feature_names, "feature")
+
+    def _output(self, output: str | int | None, row: int) -> int:
+        """The position of an output; by default the largest output of the row, which is the predicted class."""
+        if output is None:
+            return int(np.argmax((self._base + self._values.sum(axis=1))[row]))
+        return _find(output, self.output_names, "output")
+
+    def _row(self, row: int) -> int:
+        if not -len(self) <= row < len(self):
+            raise IndexError(f"row must lie between 0 and {len(self) - 1}, however: row={row}")
+        return int(row) % len(self)
+
+    def _groups(self, groups: Mapping[str, Sequence[str | int]]) -> Masks:
+        masks = np.zeros((len(groups), self.n_features), dtype=bool)
+        for line, (name, members) in enumerate(groups.items()):
+            chosen = self._positions(members)
+            if not chosen:
+                raise ValueError(f"each group needs a feature, however: group {name!r} is empty")
+            masks[line, chosen] = True
+        counts = masks.sum(axis=0)
+        if (counts != 1).any():
+            twice = [self.feature_names[i] for i in np.flatnonzero(counts > 1)]
+            never = [self.feature_names[i] for i in np.flatnonzero(counts == 0)]
+            found = f"{twice} in several groups" if twice else f"{never} in none"
+            raise ValueError(f"groups must hold every feature exactly once, however: {found}")
+        return masks
+
+
+def _smallest_set(ex: Explanation, threshold: float, time_limit: float) -> tuple[int, ...]:
+    """`smallest_set` for an explanation of one row: minimise |S| with y_T = prod_{i in T} x_i for every coalition T."""
+    from scipy.optimize import Bounds, LinearConstraint, milp
+    from scipy.sparse import coo_array, csr_array, hstack, vstack
+
+    def decision(present: Masks) -> bool | int:
+        out = ex._value(present)[0]
+        return bool(out[0] > threshold) if len(out) == 1 else int(np.argmax(out))
+
+    n = ex.n_features
+    wanted = decision(np.ones(n, dtype=bool))
+    a = ex._all_dividends[0].astype(np.float64)  # (C, K)
+    base = np.broadcast_to(ex._base, (1, ex._base.shape[-1]))[0].astype(np.float64)
+    if len(base) == 1:  # gain + weights . y must not be negative
+        sign = 1.0 if wanted else -1.0
+        weights, gain = sign * a.T, sign * (base - threshold)
+    else:
+        others = [k for k in range(len(base)) if k != wanted]
+        weights, gain = (a[:, [wanted]] - a[:, others]).T, base[wanted] - base[others]
+    acting = np.flatnonzero(np.abs(weights).max(axis=0) > 0)
+    weights = weights[:, acting]
+    scale = np.maximum(np.abs(weights).sum(axis=1), np.abs(gain)) + np.finfo(float).tiny
+    inside = ex._coalitions[acting]
+    c = len(acting)
+    term, member = np.nonzero(inside)
+    each = np.arange(len(term))
+    ones = np.ones(len(term))
+    shape_x, shape_y = (len(term), n), (len(term), c)
+    below_members = hstack([coo_array((-ones, (each, member)), shape_x), coo_array((ones, (each, term)), shape_y)])
+    above_all = hstack([csr_array(-inside.astype(float)), csr_array(np.eye(c))])
+    decide = hstack([csr_array((len(gain), n)), csr_array(weights / scale[:, None])])
+    constraints = [
+        LinearConstraint(below_members.tocsr(), -np.inf, 0),
+        LinearConstraint(above_all.tocsr(), 1 - inside.sum(axis=1), np.inf),
+        LinearConstraint(decide.tocsr(), -gain / scale, np.inf),
+    ]
+    cuts: list[Array] = []
+    while True:  # the solver works to a tolerance: what it finds is checked, and cut off if it does not hold
+        extra = [LinearConstraint(vstack([csr_array(cut[None, :-1]) for cut in cuts]), [u[-1] for u in cuts], np.inf)]
+        solution = milp(
+            np.r_[np.ones(n), np.zeros(c)],
+            integrality=np.r_[np.ones(n), np.zeros(c)],
+            bounds=Bounds(0, 1),
+            constraints=constraints + (extra if cuts else []),
+            options={"mip_rel_gap": 0.0, "time_limit": time_limit},
+        )
+        if solution.status != 0:
+            raise RuntimeError(f"the smallest set was not found within {time_limit:g} s: {solution.message}")
+        kept = solution.x[:n] > 0.5
+        if decision(kept) == wanted:
+            return tuple(np.flatnonzero(kept).tolist())
+        cuts.append(np.r_[np.where(kept, -1.0, 1.0), np.zeros(c), 1.0 - kept.sum()])
+
+
+def _spread(dividends: Array, shares: Array) -> Array:
+    """(B, C, K) times shares (C, N): (B, N, K)."""
+    return np.einsum("bck,cn->bnk", dividends, shares.astype(dividends.dtype), optimize=True)
+
+
+def _probability(logits: Array) -> Array:
+    """Sigmoid of one column, softmax of several."""
+    if logits.shape[1] == 1:
+        return np.asarray(0.5 * (1 + np.tanh(logits / 2)))
+    shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return np.asarray(shifted / shifted.sum(axis=1, keepdims=True))
+
+
+def _as_masks(present: ArrayLike, n_rows: int, n_features: int) -> Masks:
+    masks = np.asarray(present)
+    if masks.dtype != bool:
+        raise TypeError(f"present must be bool, True where a feature is there, however: {masks.dtype}")
+    if masks.shape not in ((n_features,), (n_rows, n_features)):
+        raise ValueError(f"present must have shape ({n_features},) or ({n_rows}, {n_features}), however: {masks.shape}")
+    return masks
+
+
+def _find(item: str | int, names: list[str], what: str) -> int:
+    if isinstance(item, int | np.integer):
+        if not 0 <= item < len(names):
+            raise ValueError(f"{what} must lie between 0 and {len(names) - 1}, however: {item}")
+        return int(item)
+    if item not in names:
+        close = get_close_matches(str(item), names, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else f"; known are {', '.join(names[:12])}"
+        raise ValueError(f"unknown {what} {item!r}{hint}")
+    return names.index(item)
+
+
+def _frozen(array: Array) -> Array:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _plain(cell: Any) -> Any:
+    cell = cell.item() if isinstance(cell, np.generic) else cell
+    if cell is None or (isinstance(cell, float) and not np.isfinite(cell)):
+        return None
+    return cell if isinstance(cell, str | int | float | bool) else str(cell)
+
+
+def _short(cell: Any) -> str:
+    return f"{cell:.4g}" if isinstance(cell, float | np.floating) else str(cell)
+
+
+def _need(module: str, extra: str) -> Any:
+    from importlib import import_module
+
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ImportError(f"this needs {module}: pip install 'harsanyinet[{extra}]'") from error

@@ -1,0 +1,170 @@
+"""One container for named arrays and JSON on disk: checked, never half written, and it runs nothing.
+
+Knows neither explanations nor models: those say what goes into it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+_FORMAT = "harsanyinet"
+_VERSION = "1"
+_MAX_HEADER = 100_000_000  # safetensors writes a longer header, and then refuses to read it
+
+
+class ModelFileError(ValueError):
+    """A file is not what was asked for: foreign, damaged, of another kind or from a newer version."""
+
+
+def write_beside(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write a file whole or not at all: beside its place first, then moved there in one step.
+
+    A new file gets the usual permissions, a replaced one keeps its own, and a symbolic link is written through.
+
+    Args:
+        path: Where the file goes; the folder must exist.
+        data: The whole content.
+
+    Raises:
+        FileNotFoundError: The folder does not exist.
+    """
+    target = Path(path).resolve()
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"cannot write {target.name}: there is no folder {target.parent}; create it first")
+    # A file in a temporary folder, because a temporary file would be readable by its owner only.
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".", suffix=".tmp") as folder:
+        beside = Path(folder, "data")
+        with beside.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        if target.exists():
+            shutil.copymode(target, beside)
+        beside.replace(target)
+
+
+def save_arrays(
+    path: str | os.PathLike[str], kind: str, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, object]
+) -> None:
+    """Save arrays and JSON in one safetensors file.
+
+    Args:
+        path: The file; an existing one is replaced.
+        kind: What the file holds, for instance ``"explanation"``; `load_arrays` asks for it.
+        arrays: Boolean, integer and floating point arrays of any shape and memory order.
+        meta: Strict JSON: str keys, no NaN, no infinity, no numpy scalar. A tuple comes back as a list.
+
+    Raises:
+        ValueError: An array or the meta cannot be stored.
+    """
+    ready: dict[str, NDArray[Any]] = {}
+    for name, array in arrays.items():
+        if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8 or name == "__metadata__":
+            raise ValueError(
+                "arrays must be boolean, integer or floating point of at most 64 bits and not be called __metadata__, "
+                f"however: {name!r} is {array.dtype}"
+            )
+        ready[name] = np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
+    text = _strict_json(meta)
+    tags = {"format": _FORMAT, "kind": kind, "version": _VERSION, "meta": text, "sha256": _checksum(kind, text, ready)}
+    data = save(ready, metadata=tags)
+    if (size := int.from_bytes(data[:8], "little")) > _MAX_HEADER:
+        raise ValueError(f"meta and names must fit in {_MAX_HEADER} bytes, however: they take {size}")
+    write_beside(path, data)
+
+
+def load_arrays(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Read back what `save_arrays` wrote, after checking it; nothing in the file is run.
+
+    Args:
+        path: The file.
+        kind: What it must hold.
+
+    Returns:
+        The arrays, writable and in C order, and the meta.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ModelFileError: The file is foreign, damaged, of another kind or from a newer version.
+    """
+
+    def wrong(what: str, remedy: str = "give a file that harsanyinet saved") -> ModelFileError:
+        return ModelFileError(f"cannot load {_a(kind)} from {path}: it {what}; {remedy}")
+
+    path = Path(path)
+    if path.is_dir():
+        raise wrong("is a folder", "give the path of the file itself")
+    if not path.exists():
+        raise FileNotFoundError(f"cannot load {_a(kind)} from {path}: there is no such file; check the path")
+    damaged = wrong("is damaged or cut short", "copy it or save it again")
+    data = path.read_bytes()
+    if data[8:9] != b"{":  # the length of the header, 8 bytes; the header, JSON; the arrays
+        raise wrong("is not a safetensors file")
+    try:
+        tags = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")]).get("__metadata__")
+    except (ValueError, RecursionError) as error:
+        raise damaged from error
+
+    if not isinstance(tags, dict) or tags.get("format") != _FORMAT:
+        raise wrong("is a safetensors file of another program")
+    version, found = str(tags.get("version")), str(tags.get("kind"))
+    if version.isdecimal() and version != _VERSION:
+        raise wrong(
+            f"was written by a newer harsanyinet (file format {version}, and this one reads {_VERSION})",
+            "upgrade harsanyinet",
+        )
+    if found != kind:
+        raise wrong(f"holds {_a(found)}, not {_a(kind)}")
+
+    try:
+        arrays: dict[str, NDArray[Any]] = load(data)
+        meta = json.loads(tags["meta"])
+        whole = version == _VERSION and tags["sha256"] == _checksum(kind, tags["meta"], arrays)
+    except (SafetensorError, ValueError, KeyError, OverflowError, RecursionError) as error:
+        raise damaged from error
+    if not whole or not isinstance(meta, dict):
+        raise damaged
+    return arrays, meta
+
+
+def _a(kind: str) -> str:
+    return f"an {kind}" if kind[:1] in tuple("aeiou") else f"a {kind}"
+
+
+def _checksum(kind: str, text: str, arrays: Mapping[str, NDArray[Any]]) -> str:
+    digest = hashlib.sha256(json.dumps([kind, text]).encode())
+    for name in sorted(arrays):
+        array = arrays[name]
+        digest.update(json.dumps([name, array.dtype.name, array.shape]).encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def _strict_json(meta: Mapping[str, object]) -> str:
+    try:
+        text = json.dumps(dict(meta), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"meta must be strict JSON without NaN or infinity, however: {error}") from error
+    odd = [key for key in _keys(meta) if not isinstance(key, str)]
+    if odd:
+        raise ValueError(f"meta must have str keys at every level, however: {odd[0]!r}")
+    return text
+
+
+def _keys(value: object) -> Iterator[object]:
+    if isinstance(value, Mapping):
+        yield from value
+    for item in value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ():
+        yield from _keys(item)

@@ -1,0 +1,195 @@
+"""From Harsanyi dividends to every interaction index, in closed form. numpy only (scipy's sparse matrices); no model.
+
+Each index of a set S is a weighted sum of the dividends of the coalitions T that contain S, and the weight depends on
+the sizes s = |S| and t = |T| alone. `weight` holds all these formulas; everything else is bookkeeping.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from itertools import combinations
+from math import comb
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Coalitions = NDArray[np.bool_]
+Array = NDArray[Any]
+
+INDICES = ("SV", "BV", "SII", "BII", "STII", "k-SII", "FSII", "Moebius")
+MAX_TERMS = 50_000_000
+
+
+@dataclass(frozen=True)
+class InteractionIndex:
+    """An interaction index of every row.
+
+    Attributes:
+        name: One of `INDICES`.
+        order: The largest size of a set.
+        sets: Tuples of feature indices, by size and then in lexicographic order: every non-empty set up to the order
+            that some coalition contains. All other sets have the value zero.
+        values: (B, len(sets)[, K]).
+    """
+
+    name: str
+    order: int
+    sets: list[tuple[int, ...]]
+    values: Array
+
+    def __getitem__(self, members: tuple[int, ...]) -> Array:
+        """The values (B[, K]) of one set of feature indices; zero when no coalition contains it."""
+        key = tuple(sorted(members))
+        if key in self.sets:
+            return np.asarray(self.values[:, self.sets.index(key)])
+        return np.zeros_like(self.values, shape=self.values.shape[:1] + self.values.shape[2:])
+
+
+@cache
+def bernoulli(j: int) -> Fraction:
+    """The j-th Bernoulli number, with B_1 = -1/2."""
+    if j == 0:
+        return Fraction(1)
+    return -sum((comb(j + 1, i) * bernoulli(i) for i in range(j)), Fraction(0)) / (j + 1)
+
+
+@cache
+def weight(name: str, order: int, s: int, t: int) -> float:
+    """The weight of the dividend of a coalition of size t in the index of one of its subsets of size s <= order."""
+    if name in ("SV", "SII"):
+        return 1 / (t - s + 1)
+    if name in ("BV", "BII"):
+        return 2.0 ** (s - t)
+    if name == "Moebius":
+        return float(s == t)
+    if name == "STII":  # Shapley-Taylor
+        return 1 / comb(t, order) if s == order else float(s == t)
+    if name == "k-SII":  # SII aggregated with Bernoulli numbers (n-Shapley values)
+        terms = (bernoulli(j) * comb(t - s, j) / (t - s - j + 1) for j in range(min(order, t) - s + 1))
+        return float(sum(terms, Fraction(0)))
+    if name == "FSII":  # faithful Shapley interactions
+        if t <= order:
+            return float(s == t)
+        part = Fraction(s * comb(order, s) * comb(t - 1, order), (order + s) * comb(t + order - 1, order + s))
+        return float((-1) ** (order - s) * part)
+    raise ValueError(f"index must be one of {', '.join(INDICES)}, however: {name!r}")
+
+
+def interaction_index(coalitions: Coalitions, dividends: Array, name: str, order: int) -> InteractionIndex:
+    """Computes an index of all sets up to an order.
+
+    Args:
+        coalitions: (C, P) bool, unique, none empty.
+        dividends: (B, C, K).
+        name: One of `INDICES`.
+        order: Largest size of a set; 1 for SV and BV.
+
+    Returns:
+        The index with values (B, len(sets), K).
+    """
+    n_players = coalitions.shape[1]
+    if name not in INDICES:
+        raise ValueError(f"index must be one of {', '.join(INDICES)}, however: {name!r}")
+    if name in ("SV", "BV") and order != 1:
+        raise ValueError(f"{name} values single features (order=1), however: order={order}; use SII or BII for sets")
+    if not 1 <= order <= n_players:
+        raise ValueError(f"order must lie between 1 and the {n_players} features, however: order={order}")
+    sizes = coalitions.sum(axis=1)
+    n_terms = sum(int(count) * comb(int(t), s) for t, count in _counts(sizes) for s in range(1, min(order, int(t)) + 1))
+    if n_terms > MAX_TERMS:
+        raise ValueError(
+            f"{name} of order {order} has {n_terms:,} terms here, more than {MAX_TERMS:,}; "
+            "lower the order or restrict the explanation to fewer features"
+        )
+    sets: list[tuple[int, ...]] = []
+    values = []
+    for s in range(1, order + 1):
+        found, matrix = _subset_weights(coalitions, sizes, name, order, s)
+        sets.extend(map(tuple, found.tolist()))
+        values.append(_times_sparse(dividends, matrix))
+    return InteractionIndex(name, order, sets, np.concatenate(values, axis=1))
+
+
+def _counts(sizes: Array) -> Iterator[tuple[int, int]]:
+    yield from zip(*(a.tolist() for a in np.unique(sizes, return_counts=True)), strict=True)
+
+
+def _subset_weights(coalitions: Coalitions, sizes: Array, name: str, order: int, s: int) -> tuple[Array, Any]:
+    """All subsets of size s of the coalitions, (n_sets, s), and the sparse matrix (C, n_sets) of their weights."""
+    from scipy.sparse import csr_array
+
+    members, owners, weights = [np.empty((0, s), dtype=np.int64)], [np.empty(0, dtype=np.int64)], [np.empty(0)]
+    for t, count in _counts(sizes):
+        if t < s:
+            continue
+        rows = np.flatnonzero(sizes == t)
+        players = np.nonzero(coalitions[rows])[1].reshape(count, t)
+        subsets = players[:, np.array(list(combinations(range(t), s)))]  # (count, comb(t, s), s)
+        members.append(subsets.reshape(-1, s))
+        owners.append(np.repeat(rows, subsets.shape[1]))
+        weights.append(np.full(len(owners[-1]), weight(name, order, s, t)))
+    every = np.concatenate(members)
+    found, inverse = np.unique(every, axis=0, return_inverse=True)
+    entries = (np.concatenate(weights), (np.concatenate(owners), inverse.reshape(-1)))
+    return found, csr_array(entries, shape=(len(coalitions), len(found)))
+
+
+def _times_sparse(dividends: Array, matrix: Any) -> Array:
+    """(B, C, K) times a sparse (C, N) over the coalitions: (B, N, K)."""
+    b, c, k = dividends.shape
+    flat = np.moveaxis(dividends, 2, 1).reshape(b * k, c)
+    product = (matrix.T.astype(dividends.dtype) @ flat.T).T
+    return np.moveaxis(np.asarray(product).reshape(b, k, -1), 1, 2)
+
+
+def shares(coalitions: Coalitions) -> Array:
+    """(C, P): 1/|T| for the members of T. Dividends times shares are Shapley values (Theorem 1)."""
+    return coalitions / coalitions.sum(axis=1, keepdims=True)
+
+
+def group_shares(coalitions: Coalitions, groups: Coalitions) -> Array:
+    """(C, G): each dividend is split evenly over the groups that its coalition meets; `groups` is (G, P) bool."""
+    return shares(_meets(coalitions, groups))
+
+
+def owen_shares(coalitions: Coalitions, groups: Coalitions) -> Array:
+    """(C, P): evenly over the groups that T meets, then evenly over T's members inside each of them."""
+    met = group_shares(coalitions, groups)  # (C, G)
+    inside = coalitions.astype(float) @ groups.T.astype(float)  # (C, G): members of T in each group
+    per_member = np.divide(met, inside, out=np.zeros_like(met), where=inside > 0)
+    return np.where(coalitions, per_member @ groups.astype(float), 0.0)
+
+
+def _meets(coalitions: Coalitions, groups: Coalitions) -> Coalitions:
+    return coalitions.astype(float) @ groups.T.astype(float) > 0
+
+
+def unite_coalitions(coalitions: Coalitions) -> tuple[Coalitions, NDArray[np.intp]]:
+    """Unique coalitions and, for each given row, the position of its coalition among them; empty sets get -1.
+
+    Returns:
+        (C, P) bool, by size and then by members, and (rows,) positions.
+    """
+    packed = np.packbits(coalitions, axis=1)
+    _, first, inverse = np.unique(packed, axis=0, return_index=True, return_inverse=True)
+    unique = coalitions[first]
+    sizes = unique.sum(axis=1)
+    keys = np.vstack([(~unique.T)[::-1], sizes]) if unique.size else sizes[None]
+    order = np.lexsort(keys)
+    order = order[sizes[order] > 0]
+    position = np.full(len(unique), -1)
+    position[order] = np.arange(len(order))
+    return unique[order], position[inverse.reshape(-1)]
+
+
+def sum_by(dividends: Array, position: NDArray[np.intp], n: int) -> Array:
+    """Adds the columns of (B, R, K) that share a position: (B, n, K). Positions of -1 are left out."""
+    from scipy.sparse import csr_array
+
+    keep = np.flatnonzero(position >= 0)
+    matrix = csr_array((np.ones(len(keep)), (keep, position[keep])), shape=(len(position), n))
+    return _times_sparse(dividends, matrix)

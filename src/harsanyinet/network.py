@@ -1,0 +1,496 @@
+"""Harsanyi networks: units, readout, explanation. Encoding, training and plotting live elsewhere.
+
+`HarsanyiNet` is what every network of this package shares once it can compute its units and its children:
+prediction, Shapley values and explanation are three readings of the same unit activations. `HarsanyiMLP` is the
+dense network for tables.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from harsanyinet.blocks import (
+    ActivationBlock,
+    OwnBlock,
+    PresenceBlock,
+    SoftAnd,
+    State,
+    first_children,
+    first_sets,
+    join,
+)
+from harsanyinet.explanation import Explanation
+from harsanyinet.fields import Connect, Structure, receptive_fields
+
+Gate = Literal["activation", "presence"]
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": torch.relu,
+    "gelu": F.gelu,
+    "silu": F.silu,
+    "tanh": torch.tanh,
+}
+"""Activations of the presence gate. Each maps 0 to 0, so that a unit without children is zero."""
+
+
+class HarsanyiNet(nn.Module):
+    """A network whose output is a constant plus a weighted sum of Harsanyi units (Theorems 2 and 3).
+
+    Subclasses say how units are computed, which children they have and which player stands behind each input.
+
+    Attributes:
+        n_players: P.
+        n_outputs: K.
+        readouts: One (K, U_l * C_l) parameter per block.
+        base: (K,), v(empty).
+    """
+
+    n_players: int
+    n_outputs: int
+    readouts: nn.ParameterList
+    base: Tensor
+    _structure: Structure | None = None
+
+    @abstractmethod
+    def units(self, x: Tensor, present: Tensor | None = None) -> list[Tensor]:
+        """The units of every block, (B, U_l * C_l) each: the one place where they are computed."""
+
+    @abstractmethod
+    def child_masks(self) -> list[Tensor]:
+        """The children of every block, (U_l, D_l) bool each."""
+
+    @abstractmethod
+    def player_map(self) -> Tensor:
+        """(D_1, P) bool: the player behind each candidate of the first block."""
+
+    @property
+    @abstractmethod
+    def connect(self) -> Connect:
+        """Whether later blocks choose children in the previous block or in all previous blocks."""
+
+    @property
+    @abstractmethod
+    def exact_in_training(self) -> bool:
+        """Whether units computed in training mode are Harsanyi units (no dropout, no batch statistics)."""
+
+    def forward(self, x: Tensor, present: Tensor | None = None) -> Tensor:
+        """Raw outputs (B, K); `present` (P,) or (B, P) bool masks players."""
+        out = self.base
+        for z, readout in zip(self.units(x, present), self.readouts, strict=True):
+            out = out + F.linear(z, readout)
+        return out
+
+    def shapley_values(self, x: Tensor, present: Tensor | None = None) -> Tensor:
+        """Exact Shapley values (B, P, K) as a tensor that gradients flow through, for losses on explanations."""
+        self._check_mode()
+        return shapley_of_units(self.units(x, present), list(self.readouts), self.structure())
+
+    def explain(
+        self,
+        x: Tensor,
+        present: Tensor | None = None,
+        *,
+        feature_names: Sequence[str] | None = None,
+        output_names: Sequence[str] | None = None,
+        data: ArrayLike | None = None,
+    ) -> Explanation:
+        """One pass over all rows: exact Shapley values now, dividends and everything else when asked for.
+
+        Args:
+            x: Rows, as for `forward`.
+            present: Players that are there; those that are not get the value zero.
+            feature_names: One per player.
+            output_names: One per output.
+            data: (B, P) what to show as the players' values; x itself where every column is a player.
+        """
+        self._check_mode()
+        structure = self.structure()
+        with torch.no_grad():
+            zs = self.units(x, present)
+            readouts = [r.detach() for r in self.readouts]
+            values = shapley_of_units(zs, readouts, structure)
+        coalitions, position = structure.united
+        if data is None and x.ndim == 2 and x.shape[1] == self.n_players:
+            data = x.detach().cpu().numpy()
+
+        def dividends() -> NDArray[Any]:
+            return dividends_of_units(zs, readouts, position, len(coalitions))
+
+        return Explanation(
+            values=values.cpu().numpy(),
+            base_values=self.base.detach().cpu().numpy().copy(),
+            coalitions=coalitions,
+            dividends=dividends,
+            feature_names=feature_names,
+            output_names=output_names,
+            data=data,
+        )
+
+    def structure(self) -> Structure:
+        """Receptive fields and coalitions of the present children; kept until the children change."""
+        children = self.child_masks()
+        if self._structure is None or not self._structure.fits(children):
+            fields = receptive_fields(children, self.player_map(), self.connect)
+            self._structure = Structure(tuple(children), tuple(fields))
+        return self._structure
+
+    def receptive_fields(self) -> list[Tensor]:
+        """One (U_l, P) bool tensor per block; the row of a unit without children is empty."""
+        return list(self.structure().fields)
+
+    def game(self, x: Tensor, row: int = 0) -> Callable[[NDArray[np.bool_]], NDArray[Any]]:
+        """The game that `explain` solves for one row, played by real forward passes: masks (m, P) -> (m, K)."""
+        one = x[row : row + 1]
+
+        def play(masks: NDArray[np.bool_]) -> NDArray[Any]:
+            present = torch.from_numpy(np.ascontiguousarray(masks)).to(one.device)
+            with torch.no_grad():
+                return np.asarray(self(one.expand(len(masks), *one.shape[1:]), present=present).cpu().numpy())
+
+        return play
+
+    def _check_mode(self) -> None:
+        if self.training and not self.exact_in_training:
+            raise RuntimeError(
+                "explanations are exact in evaluation mode only, however: this network is in training mode and uses "
+                "dropout; call .eval() first"
+            )
+
+
+def shapley_of_units(zs: Sequence[Tensor], readouts: Sequence[Tensor], structure: Structure) -> Tensor:
+    """Theorem 3: phi(i) = sum over blocks and units of w_u z_u 1[i in R_u] / |R_u|, for all rows and outputs.
+
+    One matrix product per block with a (U C, K P) matrix; no rows x units x players tensor.
+
+    Returns:
+        (B, P, K).
+    """
+    n_outputs = len(readouts[0])
+    n_players = structure.fields[0].shape[1]
+    total = zs[0].new_zeros(len(zs[0]), n_outputs * n_players)
+    for z, readout, share in zip(zs, readouts, structure.shares, strict=True):
+        share = share.to(z.dtype).repeat_interleave(z.shape[1] // len(share), 0)  # (U C, P)
+        spread = (readout.T[:, :, None] * share[:, None, :]).flatten(1)  # (U C, K P)
+        total = torch.addmm(total, z, spread)
+    return total.view(len(total), n_outputs, n_players).transpose(1, 2)
+
+
+def dividends_of_units(
+    zs: Sequence[Tensor], readouts: Sequence[Tensor], position: NDArray[np.intp], n_coalitions: int
+) -> NDArray[Any]:
+    """Theorem 2: I(S) = sum of w_u z_u over the units with R_u = S. Returns (B, C, K)."""
+    z = torch.cat(list(zs), 1).cpu()
+    readout = torch.cat(list(readouts), 1).cpu()
+    channels = z.shape[1] // len(position)
+    where = torch.from_numpy(position).repeat_interleave(channels)
+    out = z.new_zeros(len(z), n_coalitions + 1, len(readout))  # dead units add their zeros to the last column
+    where = torch.where(where < 0, n_coalitions, where)
+    for k, w in enumerate(readout):
+        out[:, :, k].index_add_(1, where, z * w)
+    return out[:, :n_coalitions].numpy()
+
+
+class HarsanyiMLP(HarsanyiNet):
+    """The Harsanyi network for tables.
+
+    Two gates. `"activation"` is the paper's block: scalar units, children learned through tau, a soft AND of the
+    children's activations, ReLU, no bias; a variable at its baseline is absent. `"presence"` is our generalisation:
+    units of several channels, biases and any activation inside the gate, explicit presence bits; NaN is an absent
+    variable.
+
+    Args:
+        n_features: Number of columns of x.
+        n_outputs: Number of raw outputs.
+        n_blocks: Number of blocks.
+        width: Units per block.
+        gate: The kind of block.
+        beta: Steepness of the straight-through gradient of the children.
+        gamma: Sharpness of the soft AND (activation gate).
+        connect: Children of later blocks come from the previous block or from all previous blocks.
+        baseline: Value of each column that means "absent", (n_features,); zero by default.
+        seed: Seed of the initial weights and children.
+        columns: The player of each column, when several columns (one-hot, bins) belong to one player.
+        soft_and: `"geometric"` as in the paper's text or the plain `"product"` of the authors' code (activation gate).
+        initial_children: How many children a unit starts with (activation gate). None: min(10, candidates), an int:
+            exactly so many, a float: that share of the candidates, at least one (0.1 in the authors' code).
+        channels: Channels per unit (presence gate; 8 by default).
+        sets: Children of the first block as index sets of players (presence gate); their number replaces `width`.
+            By default one unit per variable, then random sets.
+        set_sizes: Sizes of the random sets, in turn (presence gate).
+        learn_children: Whether children are trained through tau. By default yes in the activation gate (always) and no
+            in the presence gate, where deeper blocks then keep each unit's own set.
+        activation: `relu`, `gelu`, `silu` or `tanh` (presence gate).
+        dropout: Share of channels dropped in training (presence gate).
+        output_bias: Whether v(empty) is a trained constant; by default in the presence gate only.
+
+    Shape:
+        - x: (B, n_features) of the network's dtype; present: (P,) or (B, P) bool; output: (B, n_outputs).
+
+    Examples:
+        >>> net = HarsanyiMLP(4, 1, gate="presence", seed=0).eval()
+        >>> ex = net.explain(torch.tensor([[0.3, -1.0, float("nan"), 2.0]]))
+        >>> ex.values.shape, float(ex.values[0, 2])
+        ((1, 4), 0.0)
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        n_outputs: int,
+        *,
+        n_blocks: int = 3,
+        width: int = 100,
+        gate: Gate = "activation",
+        beta: float = 10.0,
+        gamma: float = 100.0,
+        connect: Connect = "previous",
+        baseline: ArrayLike | Tensor | None = None,
+        seed: int = 0,
+        columns: Sequence[int] | None = None,
+        soft_and: SoftAnd = "geometric",
+        initial_children: int | float | None = None,
+        channels: int | None = None,
+        sets: Sequence[Sequence[int]] | None = None,
+        set_sizes: Sequence[int] = (2, 3, 4),
+        learn_children: bool | None = None,
+        activation: str = "relu",
+        dropout: float = 0.0,
+        output_bias: bool | None = None,
+    ) -> None:
+        super().__init__()
+        _one_of("gate", gate, ("activation", "presence"))
+        _one_of("connect", connect, ("previous", "all"))
+        _one_of("soft_and", soft_and, ("geometric", "product"))
+        _one_of("activation", activation, tuple(ACTIVATIONS))
+        for name, number in (
+            ("n_features", n_features),
+            ("n_outputs", n_outputs),
+            ("n_blocks", n_blocks),
+            ("width", width),
+        ):
+            if number < 1:
+                raise ValueError(f"{name} must be at least 1, however: {name}={number}")
+        for name, positive in (("beta", beta), ("gamma", gamma)):
+            if not positive > 0:
+                raise ValueError(f"{name} must be positive, however: {name}={positive}")
+        if not 0 <= dropout < 1:
+            raise ValueError(f"dropout must lie in [0, 1), however: dropout={dropout}")
+        if any(size < 1 for size in set_sizes) or not set_sizes:
+            raise ValueError(f"set_sizes must be positive sizes, however: set_sizes={tuple(set_sizes)}")
+        presence = gate == "presence"
+        if presence and initial_children is not None:
+            raise ValueError("initial_children belongs to the activation gate; pass sets or set_sizes for presence")
+        if not presence and (channels not in (None, 1) or sets is not None or dropout or learn_children is False):
+            raise ValueError(
+                "channels, sets, dropout and learn_children=False belong to the presence gate, however: "
+                "gate='activation'"
+            )
+        columns = list(range(n_features)) if columns is None else [int(c) for c in columns]
+        self.n_features, self.n_outputs = n_features, n_outputs
+        self.n_players = _count_players(columns, n_features)
+        self.gate: Gate = gate
+        self.channels = (8 if channels is None else channels) if presence else 1
+        if self.channels < 1:
+            raise ValueError(f"channels must be at least 1, however: channels={channels}")
+        learned = not presence if learn_children is None else learn_children
+        generator = torch.Generator().manual_seed(seed)
+        chosen = None
+        if presence:
+            chosen = (
+                _as_masks(sets, self.n_players)
+                if sets is not None
+                else first_sets(width, self.n_players, set_sizes, generator)
+            )
+            width = len(chosen)
+        self.config: dict[str, Any] = {
+            "n_features": n_features, "n_outputs": n_outputs, "n_blocks": n_blocks, "width": width, "gate": gate,
+            "beta": beta, "gamma": gamma, "connect": connect, "seed": seed, "columns": columns, "soft_and": soft_and,
+            "initial_children": initial_children, "channels": self.channels, "set_sizes": list(set_sizes),
+            "learn_children": learned, "activation": activation, "dropout": dropout,
+            "output_bias": presence if output_bias is None else output_bias,
+        }  # fmt: skip
+        self.register_buffer("columns", torch.tensor(columns))
+        self.register_buffer("baseline", _as_baseline(baseline, n_features))
+        self.columns: Tensor
+        self.baseline: Tensor
+        blocks: list[nn.Module] = []
+        for level in range(n_blocks):
+            n_below = level if connect == "all" else 1
+            if not presence:
+                d_in = n_features if level == 0 else n_below * width
+                tau = first_children(width, d_in, initial_children, generator)
+                blocks.append(
+                    ActivationBlock(d_in, width, beta=beta, gamma=gamma, mode=soft_and, tau=tau, generator=generator)
+                )
+            elif level > 0 and not learned:
+                blocks.append(
+                    OwnBlock(
+                        n_below,
+                        width,
+                        channels=self.channels,
+                        activation=ACTIVATIONS[activation],
+                        dropout=dropout,
+                        generator=generator,
+                    )
+                )
+            else:
+                if level == 0:
+                    owner = self.columns.clone()
+                else:
+                    owner = torch.arange(n_below * width).repeat_interleave(self.channels)
+                    chosen = torch.eye(width, dtype=torch.bool).repeat(1, n_below)
+                assert chosen is not None
+                blocks.append(
+                    PresenceBlock(
+                        owner,
+                        chosen,
+                        channels=self.channels,
+                        beta=beta,
+                        learned=learned,
+                        activation=ACTIVATIONS[activation],
+                        dropout=dropout,
+                        generator=generator,
+                    )
+                )
+        self.blocks = nn.ModuleList(blocks)
+        shape = (n_outputs, width * self.channels)
+        self.readouts = nn.ParameterList(
+            [nn.init.xavier_uniform_(torch.empty(shape), generator=generator) for _ in range(n_blocks)]
+        )
+        if self.config["output_bias"]:
+            self.base = nn.Parameter(torch.zeros(n_outputs))
+        else:
+            self.register_buffer("base", torch.zeros(n_outputs))
+
+    @property
+    def connect(self) -> Connect:
+        """Where later blocks choose their children."""
+        connect: Connect = self.config["connect"]
+        return connect
+
+    @property
+    def exact_in_training(self) -> bool:
+        """False with dropout."""
+        return not self.config["dropout"]
+
+    def child_masks(self) -> list[Tensor]:
+        """The children of every block: of columns (activation gate) or players (presence gate), then of units."""
+        return [block.child_mask() for block in self.blocks]  # type: ignore[operator]
+
+    def player_map(self) -> Tensor:
+        """(n_features, P) bool in the activation gate, whose children are columns; in the presence gate the identity."""
+        one_hot = F.one_hot(self.columns, self.n_players) > 0
+        return one_hot if self.gate == "activation" else torch.eye(self.n_players, device=one_hot.device) > 0
+
+    def units(self, x: Tensor, present: Tensor | None = None) -> list[Tensor]:
+        """(B, U * C) per block; a unit is zero as soon as one player of its receptive field is absent."""
+        present = self._check(x, present)
+        z = x - self.baseline
+        if present is not None:
+            z = torch.where(present[:, self.columns], z, 0.0)
+        below = State(z)
+        if self.gate == "presence":
+            below = State(z, None if present is None else present.to(z.dtype), z.new_ones(self.n_players))
+        states: list[State] = []
+        for block in self.blocks:
+            states.append(block(below))
+            below = join(states) if self.connect == "all" else states[-1]
+        return [state.values for state in states]
+
+    def _check(self, x: Tensor, present: Tensor | None) -> Tensor | None:
+        """Checks the input and returns (B, P) presence bits, or None when every player is there."""
+        if not isinstance(x, Tensor):
+            raise TypeError(f"x must be a torch tensor, however: {type(x).__name__}; use torch.as_tensor(x)")
+        if x.ndim != 2 or x.shape[1] != self.n_features:
+            raise ValueError(f"x must have shape (rows, {self.n_features}), however: {tuple(x.shape)}")
+        if x.dtype != self.baseline.dtype:
+            raise TypeError(
+                f"x must have the network's dtype {self.baseline.dtype}, however: {x.dtype}; "
+                "convert x with .to(dtype) or the network with .float() or .double()"
+            )
+        if present is not None:
+            present = _check_present(present, len(x), self.n_players)
+        if torch.compiler.is_compiling():  # no branches on data: always gate, and leave out the check of values
+            return self._without_missing(x, present)
+        if not torch.isfinite(x.sum()):
+            if torch.isinf(x).any():
+                raise ValueError(f"x must be finite, however: column {_first_column(torch.isinf(x))} holds an infinity")
+            missing = torch.isnan(x)
+            if self.gate == "activation" and missing.any():
+                raise ValueError(
+                    "the activation gate needs a number in every cell, however: column "
+                    f"{_first_column(missing)} holds NaN; fill it, or use gate='presence', where NaN means absent"
+                )
+            present = self._without_missing(x, present)
+        return None if present is None or bool(present.all()) else present
+
+    def _without_missing(self, x: Tensor, present: Tensor | None) -> Tensor | None:
+        if self.gate == "activation":
+            return present
+        missing = torch.isnan(x).to(x.dtype)
+        absent = torch.zeros_like(x[:, :1]).expand(-1, self.n_players).index_add(1, self.columns, missing) > 0
+        return ~absent if present is None else present & ~absent
+
+    def extra_repr(self) -> str:
+        """The settings that differ between networks."""
+        shown = ("n_features", "n_outputs", "n_blocks", "width", "gate", "channels", "connect")
+        return ", ".join(f"{key}={self.config[key]!r}" for key in shown)
+
+
+def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, however: {name}={value!r}")
+
+
+def _count_players(columns: list[int], n_features: int) -> int:
+    if len(columns) != n_features:
+        raise ValueError(f"columns must name a player for each of {n_features} columns, however: {len(columns)} given")
+    players = set(columns)
+    if players != set(range(len(players))):
+        raise ValueError(f"columns must name players 0 to P-1 without a gap, however: players {sorted(players)[:8]}")
+    return len(players)
+
+
+def _as_masks(sets: Sequence[Sequence[int]], n_players: int) -> Tensor:
+    if not len(sets):
+        raise ValueError("sets must hold at least one set of players, however: it is empty")
+    chosen = torch.zeros(len(sets), n_players, dtype=torch.bool)
+    for row, members in enumerate(sets):
+        for player in members:
+            if not 0 <= player < n_players:
+                raise ValueError(f"sets must hold players 0 to {n_players - 1}, however: {player} in set {row}")
+            chosen[row, player] = True
+    return chosen
+
+
+def _as_baseline(baseline: ArrayLike | Tensor | None, n_features: int) -> Tensor:
+    if baseline is None:
+        return torch.zeros(n_features)
+    out = torch.as_tensor(baseline, dtype=torch.get_default_dtype()).detach().clone()
+    if out.shape != (n_features,) or not bool(torch.isfinite(out).all()):
+        raise ValueError(f"baseline must hold {n_features} finite numbers, however: shape {tuple(out.shape)}: {out}")
+    return out
+
+
+def _check_present(present: Tensor, n_rows: int, n_players: int) -> Tensor:
+    if not isinstance(present, Tensor) or present.dtype != torch.bool:
+        kind = present.dtype if isinstance(present, Tensor) else type(present).__name__
+        raise TypeError(f"present must be a bool tensor, True where a player is there, however: {kind}")
+    if present.shape == (n_players,):
+        return present.expand(n_rows, n_players)
+    if present.shape != (n_rows, n_players):
+        raise ValueError(
+            f"present must have shape ({n_players},) or ({n_rows}, {n_players}), however: {tuple(present.shape)}"
+        )
+    return present
+
+
+def _first_column(bad: Tensor) -> int:
+    return int(bad.any(0).nonzero()[0])

@@ -1,0 +1,351 @@
+"""One fit loop for any module. Nothing in here is about the model: no encoding, no explanation, no choice of loss."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+import torch
+from torch import Generator, Tensor, nn
+from torch.optim import SGD, AdamW, Optimizer
+from tqdm import tqdm
+
+logger = logging.getLogger(__name__)
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+OptimizerName = Literal["adamw", "sgd"]
+Schedule = Literal["constant", "cosine", "onecycle"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """How to train.
+
+    Args:
+        epochs: Passes over the training rows.
+        batch_size: Rows per step.
+        optimizer: ``"adamw"`` or ``"sgd"``.
+        learning_rate: The rate at the top of the schedule.
+        weight_decay: Decoupled for both optimizers: each step also shrinks the `decayed_parameters` by
+            ``learning_rate * weight_decay`` of themselves.
+        momentum: For ``"sgd"`` only.
+        schedule: The learning rate of each step, see `learning_rate_factor`.
+        clip_norm: Upper bound on the norm of the whole gradient, or None.
+        patience: Stop after so many epochs without a better validation loss; None to run all epochs.
+        validation_share: Share of the training rows split off when no validation set is passed.
+        masked_share: Share of the loss that is computed on rows with randomly absent players.
+    """
+
+    epochs: int = 100
+    batch_size: int = 256
+    optimizer: OptimizerName = "adamw"
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.0
+    momentum: float = 0.0
+    schedule: Schedule = "constant"
+    clip_norm: float | None = None
+    patience: int | None = None
+    validation_share: float = 0.0
+    masked_share: float = 0.0
+
+    def __post_init__(self) -> None:
+        def is_count(value: object) -> bool:
+            return isinstance(value, Integral) and int(value) > 0
+
+        momentum_fits = 0 <= self.momentum < 1 and (self.momentum == 0 or self.optimizer == "sgd")
+        expected = {
+            "epochs": (is_count(self.epochs), "a positive integer"),
+            "batch_size": (is_count(self.batch_size), "a positive integer"),
+            "optimizer": (self.optimizer in get_args(OptimizerName), f"one of {get_args(OptimizerName)}"),
+            "learning_rate": (0 < self.learning_rate < math.inf, "positive"),
+            "weight_decay": (0 <= self.weight_decay < math.inf, "at least zero"),
+            "momentum": (momentum_fits, "in [0, 1), and zero unless optimizer='sgd'"),
+            "schedule": (self.schedule in get_args(Schedule), f"one of {get_args(Schedule)}"),
+            "clip_norm": (self.clip_norm is None or 0 < self.clip_norm < math.inf, "positive or None"),
+            "patience": (self.patience is None or is_count(self.patience), "a positive integer or None"),
+            "validation_share": (0 <= self.validation_share < 1, "in [0, 1)"),
+            "masked_share": (0 <= self.masked_share <= 1, "in [0, 1]"),
+        }
+        for name, (fits, wanted) in expected.items():
+            if not fits:
+                raise ValueError(f"{name} must be {wanted}, however: {name}={getattr(self, name)!r}")
+
+
+@dataclass(frozen=True)
+class History:
+    """What happened in each completed epoch, counted from 0. The weights kept are those of `best_epoch`, if any."""
+
+    train_loss: tuple[float, ...]
+    validation_loss: tuple[float, ...]
+    best_epoch: int | None
+    interrupted: bool
+    seconds: float
+
+
+def learning_rate_factor(schedule: Schedule, step: int, n_steps: int) -> float:
+    """The learning rate of one step, as a share of the highest one.
+
+    ``"cosine"`` falls from 1 towards zero, which step number `n_steps` would reach; ``"onecycle"`` first climbs
+    linearly during a tenth of the steps.
+    """
+    if schedule == "constant":
+        return 1.0
+    n_warm = n_steps // 10 if schedule == "onecycle" else 0
+    if step < n_warm:
+        return (step + 1) / (n_warm + 1)
+    return 0.5 * (1 + math.cos(math.pi * (step - n_warm) / (n_steps - n_warm)))
+
+
+def draw_masks(n_rows: int, n_players: int, generator: Generator) -> Tensor:
+    """Random presence, (n_rows, n_players) bool. Each row has its own rate from U(0, 1): all sizes are as likely."""
+    rate = torch.rand(n_rows, 1, generator=generator)
+    return torch.rand(n_rows, n_players, generator=generator) < rate
+
+
+def decayed_parameters(module: nn.Module) -> list[nn.Parameter]:
+    """The trainable parameters that weight decay reaches: matrices and higher, without ``no_weight_decay = True``.
+
+    Biases and scales only shift and stretch, so that shrinking them does not regularise. The attribute, set on the
+    parameter itself, is for those where decay has no meaning: child logits that choose by their sign, say, would only
+    be pulled to the point where the choice flips.
+    """
+    trainable = (p for p in module.parameters() if p.requires_grad)
+    return [p for p in trainable if p.ndim >= 2 and not getattr(p, "no_weight_decay", False)]
+
+
+class _Rows(NamedTuple):
+    x: Tensor  # (B, ...)
+    y: Tensor  # (B, ...)
+    weight: Tensor  # (B,) float64, on the CPU
+    present: Tensor  # (B, n_players) bool, drawn anew for each training batch
+
+    def take(self, index: Tensor) -> _Rows:
+        return _Rows(*(tensor[index.to(tensor.device)] for tensor in self))
+
+    def batches(self, index: Tensor, batch_size: int, n_players: int, generator: Generator) -> Iterator[_Rows]:
+        for start in range(0, len(index), batch_size):
+            batch = self.take(index[start : start + batch_size])
+            yield batch._replace(present=draw_masks(len(batch.x), n_players, generator).to(batch.x.device))
+
+
+def _checked(x: Tensor, y: Tensor, sample_weight: Tensor | None = None, of: str = "") -> _Rows:
+    """The rows that count: those of weight zero are dropped, so that they reach neither the loss nor a batch norm."""
+    if len(x) == 0:
+        raise ValueError(f"{of}x must have at least one row, however: x.shape={tuple(x.shape)}")
+    if len(x) != len(y):
+        raise ValueError(f"{of}x and y must be equally long, however: len(x)={len(x)}, len(y)={len(y)}")
+    weight = torch.ones(len(x), dtype=torch.float64) if sample_weight is None else sample_weight.detach().cpu().double()
+    if weight.shape != (len(x),):
+        raise ValueError(f"sample_weight must have shape {(len(x),)}, however: shape={tuple(weight.shape)}")
+    if not bool((weight.isfinite() & (weight >= 0)).all()) or not bool(weight.any()):
+        found = f"min={weight.min().item()}, max={weight.max().item()}"
+        raise ValueError(f"sample_weight must be finite, nowhere negative and somewhere positive, however: {found}")
+    rows = _Rows(x, y, weight, present=torch.ones(len(x), 0, dtype=torch.bool))
+    if not bool(weight.all()):
+        rows = rows.take(weight.nonzero()[:, 0])
+    if not bool(rows.y.isfinite().all()):
+        raise ValueError(f"{of}y must be finite, however: {int((~rows.y.isfinite()).sum())} values are NaN or infinite")
+    return rows
+
+
+def _split(rows: _Rows, share: float, generator: Generator) -> tuple[_Rows, _Rows]:
+    n_rows = len(rows.x)
+    n_held_out = max(1, round(share * n_rows))
+    if n_held_out >= n_rows:
+        raise ValueError(f"validation_share must leave rows to train on, however: {share} of {n_rows} rows leaves none")
+    order = torch.randperm(n_rows, generator=generator)
+    return rows.take(order[n_held_out:]), rows.take(order[:n_held_out])
+
+
+def _row_losses(module: nn.Module, rows: _Rows, loss: Loss, masked_share: float) -> Tensor:
+    """The loss of each row, (B,): `masked_share` of it with the players in ``rows.present``, the rest with all players.
+
+    A true mixture runs as one call on twice the rows: on a CPU up to a third faster than two calls for batches of up to
+    a few hundred rows, and about equal beyond.
+    """
+    x, y, _, present = rows
+    mixed = 0 < masked_share < 1
+    if mixed:
+        x, y, present = torch.cat([x, x]), torch.cat([y, y]), torch.cat([torch.ones_like(present), present])
+    losses = loss(module(x, present=present) if masked_share > 0 else module(x), y)
+    if losses.shape != (len(y),):
+        raise ValueError(f"loss must return one value per row, {(len(y),)}, however: shape={tuple(losses.shape)}")
+    if not mixed:
+        return losses
+    plain, masked = losses.chunk(2)
+    return (1 - masked_share) * plain + masked_share * masked
+
+
+def _make_optimizer(module: nn.Module, config: TrainingConfig) -> Optimizer:
+    trainable = [p for p in module.parameters() if p.requires_grad]
+    if not trainable:
+        raise ValueError("module must have a parameter that requires a gradient, however: it has none")
+    if config.optimizer == "adamw":
+        return AdamW(trainable, lr=config.learning_rate, weight_decay=0.0)
+    return SGD(trainable, lr=config.learning_rate, momentum=config.momentum)
+
+
+def _train_epoch(
+    module: nn.Module,
+    batches: Iterable[_Rows],
+    loss: Loss,
+    config: TrainingConfig,
+    optimizer: Optimizer,
+    rates: Iterator[float],
+) -> float:
+    """One step per batch. The mean loss, or else the first one that is not finite, or NaN if a weight is not."""
+    (group,), decayed = optimizer.param_groups, decayed_parameters(module)
+    total, n_rows = 0.0, 0
+    module.train()
+    for batch in batches:
+        losses = _row_losses(module, batch, loss, config.masked_share)
+        mean = (losses * batch.weight.to(losses)).mean()
+        if not math.isfinite(value := mean.item()):
+            return value
+        optimizer.zero_grad()
+        torch.autograd.backward(mean)
+        group["lr"] = next(rates)
+        if config.clip_norm is not None:
+            nn.utils.clip_grad_norm_(group["params"], config.clip_norm)
+        if config.weight_decay > 0:  # here, since that of torch's SGD is not decoupled
+            for p in decayed:
+                if p.grad is not None:
+                    p.data.mul_(1 - group["lr"] * config.weight_decay)
+        optimizer.step()
+        total, n_rows = total + value * len(losses), n_rows + len(losses)
+    return total / n_rows if all(bool(p.isfinite().all()) for p in group["params"]) else math.nan
+
+
+def _mean_loss(module: nn.Module, batches: list[_Rows], loss: Loss, masked_share: float) -> float:
+    total = 0.0
+    with torch.no_grad():
+        for batch in batches:
+            total += float(batch.weight @ _row_losses(module, batch, loss, masked_share).cpu().double())
+    return total / sum(float(batch.weight.sum()) for batch in batches)
+
+
+def fit_module(
+    module: nn.Module,
+    x: Tensor,
+    y: Tensor,
+    *,
+    loss: Loss,
+    config: TrainingConfig = TrainingConfig(),  # noqa: B008 (frozen)
+    validation: tuple[Tensor, Tensor] | None = None,
+    sample_weight: Tensor | None = None,
+    n_players: int | None = None,
+    seed: int = 0,
+    progress: bool = True,
+    on_epoch: Callable[[int, nn.Module], None] | None = None,
+) -> History:
+    """Trains `module` in place and leaves it in eval mode, with validation rows at the weights of its best epoch.
+
+    Ctrl-C ends the training early: the best weights so far stay, and nothing is raised. The same seed gives the same
+    bits, and torch's global random state is left as it was.
+
+    Args:
+        module: Called as ``module(x)``, or as ``module(x, present=mask)`` if ``config.masked_share > 0``.
+        x: Inputs, on the device of the module.
+        y: Targets.
+        loss: ``loss(outputs, targets)`` gives the loss of each row.
+        config: How to train.
+        validation: Rows ``(x, y)`` to validate on; None to split off ``config.validation_share`` of the rows.
+        sample_weight: Weights of the rows of `x`, up to a factor. Rows of weight zero are as good as not passed.
+        n_players: Columns of the random masks; None for ``x.shape[1]``.
+        seed: For the split, the order of the rows, the masks, and what the module itself draws, such as dropout.
+        progress: Whether to show a progress bar, once two seconds have passed.
+        on_epoch: Called after each epoch with its number and the module, then in eval mode.
+
+    Raises:
+        FloatingPointError: If the loss or a weight overflows; the best weights so far are restored before.
+
+    Shape:
+        - x: (B, ...), y: (B, ...), sample_weight: (B,), mask: (B, n_players) bool
+        - loss(outputs, targets): (B,)
+
+    Examples:
+        >>> x = torch.linspace(-1, 1, 50)[:, None]
+        >>> module = nn.Linear(1, 1)
+        >>> config = TrainingConfig(epochs=200, optimizer="sgd", learning_rate=0.5)
+        >>> history = fit_module(module, x, 3 * x, loss=lambda out, y: (out - y).square()[:, 0], config=config)
+        >>> round(module.weight.item(), 3)
+        3.0
+    """
+    started, epochs, batch_size, share = time.perf_counter(), config.epochs, config.batch_size, config.masked_share
+    *stream_seeds, module_seed = np.random.SeedSequence(seed).generate_state(5).tolist()
+    splitting, shuffling, masking, masking_held_out = (Generator().manual_seed(s) for s in stream_seeds)
+    if share == 0:
+        n_players = 0  # masks without columns, which the module never sees
+    elif n_players is None:
+        n_players = x.shape[1] if x.ndim > 1 else 0
+    if share > 0 and n_players < 1:
+        raise ValueError(f"n_players must be positive, however: n_players={n_players}")
+
+    rows, held_out = _checked(x, y, sample_weight), None
+    if validation is not None:
+        held_out = _checked(*validation, of="validation ")
+    elif config.validation_share > 0:
+        rows, held_out = _split(rows, config.validation_share, splitting)
+    elif config.patience is not None:
+        raise ValueError(f"patience must come with validation rows, however: patience={config.patience} without any")
+    rows = rows._replace(weight=rows.weight / rows.weight.mean())
+    checks: list[_Rows] = []  # the validation batches, whose masks are drawn once
+    if held_out is not None:
+        checks.extend(held_out.batches(torch.arange(len(held_out.x)), batch_size, n_players, masking_held_out))
+
+    n_used = len(rows.x)
+    if n_used > batch_size and n_used % batch_size == 1:
+        n_used -= 1  # no batch of a single row, which batch normalisation could not take
+    n_steps = epochs * math.ceil(n_used / batch_size)
+    rates = (config.learning_rate * learning_rate_factor(config.schedule, step, n_steps) for step in range(n_steps))
+    optimizer = _make_optimizer(module, config)
+
+    losses: list[tuple[float, float]] = []  # of training and validation, per epoch
+    kept, best_epoch, best_loss, interrupted = copy.deepcopy(module.state_dict()), -1, math.inf, False
+    devices = range(torch.cuda.device_count())
+    with torch.random.fork_rng(devices), tqdm(total=epochs, unit="epoch", delay=2, disable=not progress) as bar:
+        torch.manual_seed(module_seed)
+        try:
+            for epoch in range(epochs):
+                order = torch.randperm(len(rows.x), generator=shuffling)[:n_used]
+                batches = rows.batches(order, batch_size, n_players, masking)
+                train_loss = _train_epoch(module, batches, loss, config, optimizer, rates)
+                if not math.isfinite(train_loss):
+                    raise FloatingPointError(
+                        f"training diverged in epoch {epoch}, try a smaller learning_rate or a clip_norm, however: "
+                        f"loss={train_loss}, learning_rate={config.learning_rate}, clip_norm={config.clip_norm}"
+                    )
+                validation_loss = _mean_loss(module.eval(), checks, loss, share) if checks else math.nan
+                losses.append((train_loss, validation_loss))
+                if validation_loss < best_loss or not checks:
+                    kept, best_epoch, best_loss = copy.deepcopy(module.state_dict()), epoch, validation_loss
+                shown = {"train": train_loss, "validation": validation_loss} if checks else {"train": train_loss}
+                bar.set_postfix(shown, refresh=False)  # refreshing would skip the delay
+                bar.update()
+                if on_epoch is not None:
+                    on_epoch(epoch, module.eval())
+                if config.patience is not None and epoch - best_epoch >= config.patience:
+                    break
+            if best_epoch < 0:
+                raise FloatingPointError(f"validation loss must be finite, however: it was {losses[-1][1]} to the end")
+        except KeyboardInterrupt:
+            interrupted = True
+            logger.warning("training was interrupted after %d of %d epochs", len(losses), epochs)
+        except FloatingPointError:
+            module.load_state_dict(kept)
+            raise
+        finally:
+            module.eval()
+            optimizer.zero_grad()
+    best = best_epoch if checks and best_epoch >= 0 else None
+    if best is not None:
+        module.load_state_dict(kept)
+    train, validated = tuple(a for a, _ in losses), tuple(b for _, b in losses if checks)
+    return History(train, validated, best, interrupted, seconds=time.perf_counter() - started)
