@@ -211,13 +211,14 @@ def test_clipping_bounds_the_whole_gradient(clip_norm, length):
 class Decaying(nn.Module):
     """Parameters of every kind, none with a slope of its own."""
 
+    no_weight_decay = ("logits",)
+
     def __init__(self) -> None:
         super().__init__()
         self.matrix = nn.Parameter(torch.ones(2, 2))
         self.kernel = nn.Parameter(torch.ones(2, 2, 1, 1))
         self.bias = nn.Parameter(torch.ones(2))
         self.logits = nn.Parameter(torch.ones(2, 2))
-        self.logits.no_weight_decay = True
         self.frozen = nn.Parameter(torch.ones(2, 2), requires_grad=False)
         self.unused = nn.Parameter(torch.ones(2, 2))
 
@@ -228,7 +229,7 @@ class Decaying(nn.Module):
 
 @pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
 def test_weight_decay_spares_vectors_and_the_exempt(optimizer):
-    module = Decaying()
+    module = copy.deepcopy(Decaying())  # an exemption survives a copy
     assert [id(p) for p in decayed_parameters(module)] == [id(module.matrix), id(module.kernel), id(module.unused)]
     config = TrainingConfig(epochs=3, optimizer=optimizer, learning_rate=0.1, weight_decay=0.5)
     fit_module(module, torch.ones(4, 1), torch.zeros(4, 1), loss=squared, config=config)
@@ -269,25 +270,46 @@ def test_the_same_seed_gives_the_same_bits(config):
     assert first.train_loss != third.train_loss
 
 
-def test_masks_and_dropout_have_streams_of_their_own():
+class Dropping(Linear):
+    def forward(self, x: Tensor, present: Tensor | None = None) -> Tensor:
+        outputs = super().forward(x, present)
+        return nn.functional.dropout(outputs, 0.5, self.training)
+
+
+def test_the_order_depends_on_the_seed_alone():
     x, y = linear_data(30)
-    orders = []
-    for share in (0.0, 1.0):
-        module = Linear()
+
+    def order(module: Linear, share: float, seed: int) -> Tensor:
         config = TrainingConfig(epochs=2, batch_size=10, masked_share=share)
-        fit_module(module, x, y, loss=squared, config=config)
-        orders.append(torch.cat([x for x, _, _ in module.calls]))
-    assert torch.equal(*orders)
-    assert not torch.equal(orders[0][:30], orders[0][30:])
-    assert torch.equal(orders[0][:30].sort(0).values, x.sort(0).values)
+        fit_module(module, x, y, loss=squared, config=config, seed=seed)
+        return torch.cat([x for x, _, _ in module.calls])
+
+    rows = order(Linear(), 0.0, seed=0)
+    assert torch.equal(rows, order(Linear(), 1.0, seed=0))
+    assert torch.equal(rows, order(Dropping(), 0.0, seed=0))
+    assert not torch.equal(rows, order(Linear(), 0.0, seed=1))
+    assert not torch.equal(rows[:30], rows[30:])
+    for epoch in rows.split(30):
+        assert torch.equal(epoch.sort(0).values, x.sort(0).values)
+
+
+def test_the_split_and_the_masks_depend_on_the_seed():
+    x, y = linear_data(30)
+    held_out, masks, held_out_masks = [], [], []
+    for seed in (0, 1):
+        module = Linear()
+        config = TrainingConfig(epochs=1, validation_share=0.5, masked_share=1.0)
+        fit_module(module, x, y, loss=squared, config=config, seed=seed)
+        held_out.append(module.calls[1][0].sort(0).values)
+        masks += module.masks(train=True)
+        held_out_masks += module.masks(train=False)
+    for drawn in (held_out, masks, held_out_masks):
+        assert not torch.equal(*drawn)
+    assert not torch.equal(masks[0], held_out_masks[0])
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5])
 def test_the_global_random_state_is_left_alone(share):
-    class Dropping(Linear):
-        def forward(self, x: Tensor, present: Tensor | None = None) -> Tensor:
-            return super().forward(nn.functional.dropout(x, 0.5, self.training), present)
-
     x, y = linear_data(30)
     before = torch.random.get_rng_state()
     config = TrainingConfig(epochs=2, validation_share=0.2, masked_share=share)
@@ -477,6 +499,18 @@ def test_divergence_is_an_error_and_leaves_finite_weights(validated):
     assert module.weight.item() == states[1 if validated else -1].item()
     assert math.isfinite(states[-1].item())
     assert not module.training
+
+
+def test_no_step_is_made_along_a_loss_that_is_not_finite():
+    module = Linear()
+    with pytest.raises(FloatingPointError, match=r"loss=nan, learning_rate=0\.001, clip_norm=None"):
+        fit_module(
+            module,
+            *linear_data(20),
+            loss=lambda out, y: math.nan * squared(out, y),
+            config=TrainingConfig(batch_size=5),
+        )
+    assert len(module.calls) == 1
 
 
 def test_divergence_in_the_very_last_step_is_noticed():

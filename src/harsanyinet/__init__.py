@@ -9,18 +9,18 @@ from harsanyinet.network import HarsanyiMLP, HarsanyiNet
 
 if TYPE_CHECKING:
     from harsanyinet.attribution import Attribution
+    from harsanyinet.certificate import Certificate, verify
     from harsanyinet.storage import load, save
-    from harsanyinet.verify import Certificate, verify
 
 __version__ = "0.1.0"
 __all__ = ["Attribution", "Certificate", "Explanation", "HarsanyiMLP", "HarsanyiNet", "load", "save", "verify"]
 
 _LATER = {
     "Attribution": "harsanyinet.attribution",
-    "Certificate": "harsanyinet.verify",
+    "Certificate": "harsanyinet.certificate",
     "load": "harsanyinet.storage",
     "save": "harsanyinet.storage",
-    "verify": "harsanyinet.verify",
+    "verify": "harsanyinet.certificate",
 }
 
 

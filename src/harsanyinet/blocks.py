@@ -21,7 +21,7 @@ class State(NamedTuple):
     """What one block hands to the next.
 
     Attributes:
-        values: (B, N * C), the channels of N candidates side by side.
+        values: (B, N, C), C channels of N candidates; (B, D) columns below the first block.
         alive: (B, N) zeros and ones, or None when every player is present (and in the activation gate).
         living: (N,) zeros and ones, zero for a candidate with an empty receptive field; None in the activation gate.
     """
@@ -65,18 +65,19 @@ def select_children(tau: Tensor, beta: float) -> Tensor:
     Shape:
         - tau: (U, D), returns (U, D) of the same dtype.
     """
-    if not tau.requires_grad:
+    if not (tau.requires_grad and torch.is_grad_enabled()):
         return (tau > 0).to(tau.dtype)
     selected: Tensor = _StraightThrough.apply(tau, beta)  # type: ignore[no-untyped-call]
     return selected
 
 
-def and_gate(t: Tensor, sigma: Tensor, mode: SoftAnd = "geometric") -> Tensor:
+def and_gate_(t: Tensor, sigma: Tensor, mode: SoftAnd = "geometric") -> Tensor:
     """Soft AND over each unit's children: prod_j (sigma_uj t_j + 1 - sigma_uj), to the power 1/|S_u| if geometric.
 
     Matrix products only: the product is the exponential of a sum of logarithms, and a dead child (t = 0) adds a
     number so far below every sum of living children that the gate is exactly zero. No (B, U, D) tensor exists, not
     in the backward pass either, which is that of the product and not that of the log-sum (see `_AndGate`).
+    Overwrites t when no gradient is wanted.
 
     Shape:
         - t: (B, D) in [0, 1]; sigma: (U, D) of zeros and ones; returns (B, U). A unit without children gets 1.
@@ -84,7 +85,7 @@ def and_gate(t: Tensor, sigma: Tensor, mode: SoftAnd = "geometric") -> Tensor:
     if torch.is_grad_enabled() and (t.requires_grad or sigma.requires_grad):
         gate: Tensor = _AndGate.apply(t, sigma, mode)  # type: ignore[no-untyped-call]
         return gate
-    return _and_value(_logs(t), sigma, mode)
+    return _and_value_(t, sigma, mode)
 
 
 class _AndGate(torch.autograd.Function):
@@ -96,7 +97,7 @@ class _AndGate(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, t: Tensor, sigma: Tensor, mode: SoftAnd) -> Tensor:
-        gate = _and_value(_logs(t), sigma, mode)
+        gate = _and_value_(t.clone(), sigma, mode)
         ctx.save_for_backward(t, sigma, gate)
         ctx.mode = mode
         return gate
@@ -139,30 +140,21 @@ def _product_if_one_dead(t: Tensor, dead: Tensor, sigma: Tensor) -> Tensor:
     return torch.where(n_dead == 1, living.exp(), 0.0)
 
 
-def _far_below(t: Tensor) -> float:
-    """Added to the log of a dead child; divided by any |S_u| <= D it stays below all logs of positive numbers."""
-    return -1e4 * max(t.shape[1], 1)
+def _and_value_(t: Tensor, sigma: Tensor, mode: SoftAnd) -> Tensor:
+    """(B, D) -> (B, U); overwrites t.
 
-
-def _logs(t: Tensor) -> Tensor:
-    """log t, and a number far below all logarithms where t = 0.
-
-    Written with arithmetic on floats: log(0) and masked writes are several times slower on a CPU.
+    In place and without masks, log(0) or underflow, each of which costs several times the arithmetic on a CPU. Both
+    thresholds look at a unit's own children only, so a flushed gate is flushed whoever else is present.
     """
-    tiny = torch.finfo(t.dtype).tiny
-    dead = (t * (1 / tiny)).clamp_max_(1).sub_(1)  # -1 where t = 0, else 0
-    return t.clamp_min(tiny).log_().add_(dead, alpha=-_far_below(t))
-
-
-def _and_value(logs: Tensor, sigma: Tensor, mode: SoftAnd) -> Tensor:
-    """(B, D) logs -> (B, U) gates. Living sums lie above -5000 by far and dead ones below -9000 by construction."""
-    weights = sigma / sigma.sum(1, keepdim=True).clamp_min(1)
-    mean = F.linear(logs, weights)
-    alive = (mean + 5e3).clamp_(0, 1)
-    lowest = math.log(torch.finfo(logs.dtype).tiny)  # below it exp() underflows, which is slow and says no more
+    smallest = math.log(torch.finfo(t.dtype).tiny)
+    far_below = -1e4 * max(t.shape[1], 1)  # divided by any |S_u| <= D still below every sum of living children
+    logs = F.threshold_(t.clamp_min_(torch.finfo(t.dtype).tiny).log_(), smallest + 0.01, far_below)
+    count = sigma.sum(1, keepdim=True)
+    mean = F.linear(logs, sigma / count.clamp_min(1))
     if mode == "product":
-        mean = mean * sigma.sum(1)
-    return mean.clamp_min_(lowest).exp_().mul_(alive)
+        mean.mul_(count.T)
+    lowest = 0.95 * smallest
+    return F.threshold_(mean.clamp_min_(lowest).exp_(), 1.01 * math.exp(lowest), 0.0)
 
 
 def first_children(
@@ -223,6 +215,8 @@ class ActivationBlock(nn.Module):
         - the state of D candidates; returns the state of U units of one channel.
     """
 
+    no_weight_decay = ("tau",)
+
     def __init__(
         self,
         d_in: int,
@@ -237,7 +231,6 @@ class ActivationBlock(nn.Module):
         super().__init__()
         self.beta, self.gamma, self.mode = beta, gamma, mode
         self.tau = nn.Parameter(tau)
-        self.tau.no_weight_decay = True  # type: ignore[attr-defined]
         self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(n_units, d_in), generator=generator))
 
     def child_mask(self) -> Tensor:
@@ -245,11 +238,23 @@ class ActivationBlock(nn.Module):
         return self.tau.detach() > 0
 
     def forward(self, below: State) -> State:  # noqa: D102
-        z = below.values
+        z = below.values.flatten(1)  # (B, D)
         sigma = select_children(self.tau, self.beta)  # (U, D)
-        linear = F.linear(z, self.weight * sigma)  # (B, U)
-        gate = and_gate(torch.tanh(self.gamma * z.abs()), sigma, self.mode)  # (B, U)
-        return State(torch.relu(linear * gate))
+        if not (torch.is_grad_enabled() or torch.compiler.is_compiling()):
+            # Deep blocks are mostly silent: a row with fewer living candidates than the smallest set of children has
+            # no living unit, and is left out.
+            rows = (torch.count_nonzero(z, 1) >= sigma.sum(1).min()).nonzero()[:, 0]
+            if 2 * len(rows) < len(z):
+                out = z.new_zeros(len(z), len(sigma)).index_copy_(0, rows, self._units(z[rows], sigma))
+                return State(out[:, :, None])
+        return State(self._units(z, sigma)[:, :, None])
+
+    def _units(self, z: Tensor, sigma: Tensor) -> Tensor:
+        t = z.abs().mul_(self.gamma).tanh_()
+        gate = and_gate_(t, sigma, self.mode)  # (B, U)
+        if torch.is_grad_enabled():
+            return (F.linear(z, self.weight * sigma) * gate).relu_()
+        return torch.mm(z, (self.weight * sigma).T, out=t if t.shape == gate.shape else None).mul_(gate).relu_()
 
 
 class PresenceBlock(nn.Module):
@@ -262,6 +267,8 @@ class PresenceBlock(nn.Module):
         - the state of N candidates with D columns in all; `owner` (D,) names the candidate of each column.
         - returns the state of U units with C channels each.
     """
+
+    no_weight_decay = ("tau",)
 
     def __init__(
         self,
@@ -280,7 +287,6 @@ class PresenceBlock(nn.Module):
         tau = torch.where(chosen, 1.0, -1.0)
         if learned:
             self.tau = nn.Parameter(tau)
-            self.tau.no_weight_decay = True  # type: ignore[attr-defined]
         else:
             self.register_buffer("tau", tau)
         self.register_buffer("owner", owner)
@@ -301,11 +307,12 @@ class PresenceBlock(nn.Module):
         mask = sigma[:, self.owner].repeat_interleave(self.channels, 0)  # (U * C, D)
         living = (sigma.detach() @ living > 0).to(values.dtype)  # (U,)
         bias = self.bias * living.repeat_interleave(self.channels)
-        z = self.dropout(self.activation(F.linear(values, self.weight * mask, bias)))
+        z = self.dropout(self.activation(F.linear(values.flatten(1), self.weight * mask, bias)))
+        z = z.unflatten(1, (-1, self.channels))  # (B, U, C)
         if alive is None:
             return State(z, None, living)
-        alive = and_gate(alive, sigma, "product")
-        return State(_gated(z, alive, self.channels), alive, living)
+        alive = and_gate_(alive.clone(), sigma, "product")
+        return State(_gated(z, alive), alive, living)
 
 
 class OwnBlock(nn.Module):
@@ -343,19 +350,22 @@ class OwnBlock(nn.Module):
         values, alive, living = below
         assert living is not None
         living = living[-self.n_units :]  # a unit and its children have the same field
-        own = values.view(-1, self.n_below, self.n_units, self.channels).transpose(1, 2).flatten(2)  # (B, U, L * C)
-        pre = torch.einsum("buc,ucd->bud", own, self.weight) + self.bias * living[:, None]
-        z = self.dropout(self.activation(pre)).flatten(1)
+        if self.n_below == 1:
+            own = values.transpose(0, 1)  # (U, B, C)
+        else:
+            own = values.unflatten(1, (self.n_below, -1)).permute(2, 0, 1, 3).flatten(2)  # (U, B, L * C)
+        pre = torch.baddbmm((self.bias * living[:, None])[:, None], own, self.weight)  # (U, B, C)
+        z = self.dropout(self.activation(pre)).transpose(0, 1)
         if alive is None:
             return State(z, None, living)
         alive = alive[:, -self.n_units :]
-        return State(_gated(z, alive, self.channels), alive, living)
+        return State(_gated(z, alive), alive, living)
 
 
-def _gated(z: Tensor, alive: Tensor, channels: int) -> Tensor:
+def _gated(z: Tensor, alive: Tensor) -> Tensor:
     """Zero where a unit is not alive. The product lets gradients reach learned children; `where` keeps NaN out."""
-    alive = alive.repeat_interleave(channels, 1)
-    return torch.where(alive > 0, z * alive, 0.0) if not alive.requires_grad else z * alive
+    alive = alive[:, :, None]
+    return z * alive if alive.requires_grad else torch.where(alive > 0, z, 0.0)
 
 
 def _uniform(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:

@@ -123,10 +123,11 @@ class Explanation:
         """v(S) of every row from the dividends, without the model.
 
         Args:
-            present: (P,) or (B, P) bool, True where a feature is present.
+            present: (P,) or (B, P) bool, True where a feature is present. An explanation of one row takes any number
+                of masks.
 
         Returns:
-            (B[, K]).
+            (B[, K]), a line per row or mask.
         """
         return self._drop(self._value(_as_masks(present, len(self), self.n_features)))
 
@@ -337,7 +338,7 @@ class Explanation:
     @property
     def n_features(self) -> int:
         """P."""
-        return self._coalitions.shape[1]
+        return int(self._coalitions.shape[1])
 
     def __len__(self) -> int:
         return len(self._values)
@@ -469,7 +470,12 @@ class Explanation:
         absent = (~present).astype(np.float32)
         inside = absent @ self._coalitions.T.astype(np.float32) == 0  # (C,) or (B, C)
         a = self._all_dividends
-        total = a[:, inside].sum(axis=1) if inside.ndim == 1 else np.einsum("bc,bck->bk", inside.astype(a.dtype), a)
+        if inside.ndim == 1:
+            total = a[:, inside].sum(axis=1)
+        elif len(a) == 1:
+            total = inside.astype(a.dtype) @ a[0]
+        else:
+            total = np.einsum("bc,bck->bk", inside.astype(a.dtype), a)
         return np.asarray(self._base + total)
 
     def _positions(self, features: Sequence[str | int]) -> list[int]:
@@ -566,7 +572,7 @@ def _smallest_set(ex: Explanation, threshold: float, time_limit: float) -> tuple
 
 def _spread(dividends: Array, shares: Array) -> Array:
     """(B, C, K) times shares (C, N): (B, N, K)."""
-    return np.einsum("bck,cn->bnk", dividends, shares.astype(dividends.dtype), optimize=True)
+    return np.asarray(np.einsum("bck,cn->bnk", dividends, shares.astype(dividends.dtype), optimize=True))
 
 
 def _probability(logits: Array) -> Array:
@@ -581,7 +587,9 @@ def _as_masks(present: ArrayLike, n_rows: int, n_features: int) -> Masks:
     masks = np.asarray(present)
     if masks.dtype != bool:
         raise TypeError(f"present must be bool, True where a feature is there, however: {masks.dtype}")
-    if masks.shape not in ((n_features,), (n_rows, n_features)):
+    if masks.shape not in ((n_features,), (n_rows, n_features)) and (
+        n_rows != 1 or masks.ndim != 2 or masks.shape[1] != n_features
+    ):
         raise ValueError(f"present must have shape ({n_features},) or ({n_rows}, {n_features}), however: {masks.shape}")
     return masks
 

@@ -7,6 +7,7 @@ dense network for tables.
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
@@ -32,12 +33,15 @@ from harsanyinet.fields import Connect, Structure, receptive_fields
 
 Gate = Literal["activation", "presence"]
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": torch.relu,
+    "relu": torch.relu_,
     "gelu": F.gelu,
     "silu": F.silu,
     "tanh": torch.tanh,
 }
 """Activations of the presence gate. Each maps 0 to 0, so that a unit without children is zero."""
+
+CHUNK = 2**19
+"""Inference runs in chunks of rows with about so many values per block: fresh memory costs more than arithmetic."""
 
 
 class HarsanyiNet(nn.Module):
@@ -48,7 +52,7 @@ class HarsanyiNet(nn.Module):
     Attributes:
         n_players: P.
         n_outputs: K.
-        readouts: One (K, U_l * C_l) parameter per block.
+        readouts: One (K, U_l, C_l) parameter per block.
         base: (K,), v(empty).
     """
 
@@ -60,7 +64,7 @@ class HarsanyiNet(nn.Module):
 
     @abstractmethod
     def units(self, x: Tensor, present: Tensor | None = None) -> list[Tensor]:
-        """The units of every block, (B, U_l * C_l) each: the one place where they are computed."""
+        """The units of every block, (B, U_l, C_l) each: the one place where they are computed."""
 
     @abstractmethod
     def child_masks(self) -> list[Tensor]:
@@ -82,10 +86,30 @@ class HarsanyiNet(nn.Module):
 
     def forward(self, x: Tensor, present: Tensor | None = None) -> Tensor:
         """Raw outputs (B, K); `present` (P,) or (B, P) bool masks players."""
+        parts = [self._read(self.units(rows, mask)) for rows, mask in self._chunks(x, present)]
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    def _read(self, zs: list[Tensor]) -> Tensor:
         out = self.base
-        for z, readout in zip(self.units(x, present), self.readouts, strict=True):
-            out = out + F.linear(z, readout)
+        for z, readout in zip(zs, self.readouts, strict=True):
+            if z.is_contiguous():
+                out = out + F.linear(z.flatten(1), readout.flatten(1))
+            else:
+                out = out + contributions(z, readout).sum(0)
         return out
+
+    def _chunks(self, x: Tensor, present: Tensor | None) -> list[tuple[Tensor, Tensor | None]]:
+        """The rows in pieces, in inference; in one piece when gradients are recorded or the network is compiled."""
+        if torch.is_grad_enabled() or torch.compiler.is_compiling() or not isinstance(x, Tensor) or x.ndim == 0:
+            return [(x, present)]
+        size = max(256, CHUNK // max(readout[0].numel() for readout in self.readouts))
+        if len(x) <= size:
+            return [(x, present)]
+        per_row = isinstance(present, Tensor) and present.ndim == 2 and len(present) == len(x)
+        starts = range(0, len(x), size)
+        return [
+            (x[i : i + size], present[i : i + size] if per_row and present is not None else present) for i in starts
+        ]
 
     def shapley_values(self, x: Tensor, present: Tensor | None = None) -> Tensor:
         """Exact Shapley values (B, P, K) as a tensor that gradients flow through, for losses on explanations."""
@@ -112,19 +136,22 @@ class HarsanyiNet(nn.Module):
         """
         self._check_mode()
         structure = self.structure()
+        readouts = [readout.detach() for readout in self.readouts]
+        values, kept = [], []
         with torch.no_grad():
-            zs = self.units(x, present)
-            readouts = [r.detach() for r in self.readouts]
-            values = shapley_of_units(zs, readouts, structure)
+            for rows, mask in self._chunks(x, present):
+                zs = self.units(rows, mask)
+                values.append(shapley_of_units(zs, readouts, structure))
+                kept.append([_condensed(z, readout) for z, readout in zip(zs, readouts, strict=True)])
         coalitions, position = structure.united
         if data is None and x.ndim == 2 and x.shape[1] == self.n_players:
             data = x.detach().cpu().numpy()
 
         def dividends() -> NDArray[Any]:
-            return dividends_of_units(zs, readouts, position, len(coalitions))
+            return np.concatenate([dividends_of_units(zs, readouts, position, len(coalitions)) for zs in kept])
 
         return Explanation(
-            values=values.cpu().numpy(),
+            values=(values[0] if len(values) == 1 else torch.cat(values)).cpu().numpy(),
             base_values=self.base.detach().cpu().numpy().copy(),
             coalitions=coalitions,
             dividends=dividends,
@@ -147,7 +174,7 @@ class HarsanyiNet(nn.Module):
 
     def game(self, x: Tensor, row: int = 0) -> Callable[[NDArray[np.bool_]], NDArray[Any]]:
         """The game that `explain` solves for one row, played by real forward passes: masks (m, P) -> (m, K)."""
-        one = x[row : row + 1]
+        one = x[row : row + 1].detach()
 
         def play(masks: NDArray[np.bool_]) -> NDArray[Any]:
             present = torch.from_numpy(np.ascontiguousarray(masks)).to(one.device)
@@ -164,36 +191,76 @@ class HarsanyiNet(nn.Module):
             )
 
 
+def contributions(z: Tensor, readout: Tensor) -> Tensor:
+    """What each unit adds to each output: (B, U, C) and (K, U, C) -> (U, B, K)."""
+    return torch.bmm(z.transpose(0, 1), readout.permute(1, 2, 0))
+
+
 def shapley_of_units(zs: Sequence[Tensor], readouts: Sequence[Tensor], structure: Structure) -> Tensor:
     """Theorem 3: phi(i) = sum over blocks and units of w_u z_u 1[i in R_u] / |R_u|, for all rows and outputs.
 
-    One matrix product per block with a (U C, K P) matrix; no rows x units x players tensor.
+    One matrix product per block; no rows x units x players tensor. In inference, sparse where it pays: units that are
+    silent on nearly all rows (deep blocks of the activation gate) and receptive fields of a few among many players.
 
     Returns:
         (B, P, K).
     """
-    n_outputs = len(readouts[0])
-    n_players = structure.fields[0].shape[1]
-    total = zs[0].new_zeros(len(zs[0]), n_outputs * n_players)
+    total: Tensor | None = None
     for z, readout, share in zip(zs, readouts, structure.shares, strict=True):
-        share = share.to(z.dtype).repeat_interleave(z.shape[1] // len(share), 0)  # (U C, P)
-        spread = (readout.T[:, :, None] * share[:, None, :]).flatten(1)  # (U C, K P)
-        total = torch.addmm(total, z, spread)
-    return total.view(len(total), n_outputs, n_players).transpose(1, 2)
+        part = _spread(z, readout, share)
+        if part is not None:
+            total = part if total is None else total + part
+    if total is None:
+        return zs[0].new_zeros(len(zs[0]), structure.fields[0].shape[1], len(readouts[0]))
+    return total
+
+
+def _spread(z: Tensor, readout: Tensor, share: Tensor) -> Tensor | None:
+    """One block's part of the Shapley values, (B, P, K); None for nothing."""
+    (b, _, channels), (k, _, _), n = z.shape, readout.shape, share.shape[1]
+    share = share.to(z.dtype)  # (U, P)
+    inference = not torch.is_grad_enabled()
+    few_members = inference and share.numel() > 2**14 and 20 * torch.count_nonzero(share) < share.numel()
+    if channels > 1:
+        added = contributions(z, readout).flatten(1)  # (U, B K)
+        product = _sparse(share.T) @ added if few_members else share.T @ added
+        return product.view(n, b, k).transpose(0, 1)
+    z, readout = z.flatten(1), readout.flatten(1)
+    if few_members:
+        product = _sparse((readout[:, None, :] * share.T).flatten(0, 1)) @ z.T  # (K P, B)
+        return product.view(k, n, b).permute(2, 1, 0)
+    spread = (readout.T[:, :, None] * share[:, None, :]).flatten(1)  # (U, K P)
+    n_acting = torch.count_nonzero(z) if inference else z.numel()
+    if n_acting == 0:
+        return None
+    if 20 * n_acting < z.numel():
+        rows, units = torch.nonzero(z, as_tuple=True)
+        product = z.new_zeros(b, k * n).index_add_(0, rows, spread[units] * z[rows, units][:, None])
+    else:
+        product = z @ spread
+    return product.view(b, k, n).transpose(1, 2)
+
+
+def _sparse(matrix: Tensor) -> Tensor:
+    with warnings.catch_warnings():  # torch calls its CSR layout a beta once per process
+        warnings.simplefilter("ignore", UserWarning)
+        return matrix.to_sparse_csr()
+
+
+def _condensed(z: Tensor, readout: Tensor) -> Tensor:
+    """What the dividends of a block need: its units (B, U), or their contributions (B, U, K) where that is smaller."""
+    return z[:, :, 0] if z.shape[2] == 1 else contributions(z, readout).transpose(0, 1)
 
 
 def dividends_of_units(
     zs: Sequence[Tensor], readouts: Sequence[Tensor], position: NDArray[np.intp], n_coalitions: int
 ) -> NDArray[Any]:
-    """Theorem 2: I(S) = sum of w_u z_u over the units with R_u = S. Returns (B, C, K)."""
-    z = torch.cat(list(zs), 1).cpu()
-    readout = torch.cat(list(readouts), 1).cpu()
-    channels = z.shape[1] // len(position)
-    where = torch.from_numpy(position).repeat_interleave(channels)
-    out = z.new_zeros(len(z), n_coalitions + 1, len(readout))  # dead units add their zeros to the last column
-    where = torch.where(where < 0, n_coalitions, where)
-    for k, w in enumerate(readout):
-        out[:, :, k].index_add_(1, where, z * w)
+    """Theorem 2: I(S) = sum of w_u z_u over the units with R_u = S, from condensed units. Returns (B, C, K)."""
+    where = torch.from_numpy(np.where(position < 0, n_coalitions, position))  # dead units add zeros to a last column
+    out = zs[0].new_zeros(len(zs[0]), n_coalitions + 1, len(readouts[0]), device="cpu")
+    for z, readout, place in zip(zs, readouts, where.split([r.shape[1] for r in readouts]), strict=True):
+        added = z if z.ndim == 3 else z[:, :, None] * readout[:, :, 0].T
+        out.index_add_(1, place, added.cpu())
     return out[:, :n_coalitions].numpy()
 
 
@@ -361,9 +428,8 @@ class HarsanyiMLP(HarsanyiNet):
                 )
         self.blocks = nn.ModuleList(blocks)
         shape = (n_outputs, width * self.channels)
-        self.readouts = nn.ParameterList(
-            [nn.init.xavier_uniform_(torch.empty(shape), generator=generator) for _ in range(n_blocks)]
-        )
+        flat = [nn.init.xavier_uniform_(torch.empty(shape), generator=generator) for _ in range(n_blocks)]
+        self.readouts = nn.ParameterList([w.view(n_outputs, width, self.channels) for w in flat])
         if self.config["output_bias"]:
             self.base = nn.Parameter(torch.zeros(n_outputs))
         else:
@@ -385,12 +451,12 @@ class HarsanyiMLP(HarsanyiNet):
         return [block.child_mask() for block in self.blocks]  # type: ignore[operator]
 
     def player_map(self) -> Tensor:
-        """(n_features, P) bool in the activation gate, whose children are columns; in the presence gate the identity."""
+        """(n_features, P) bool where children are columns (activation gate); the identity where they are players."""
         one_hot = F.one_hot(self.columns, self.n_players) > 0
         return one_hot if self.gate == "activation" else torch.eye(self.n_players, device=one_hot.device) > 0
 
     def units(self, x: Tensor, present: Tensor | None = None) -> list[Tensor]:
-        """(B, U * C) per block; a unit is zero as soon as one player of its receptive field is absent."""
+        """(B, U, C) per block; a unit is zero as soon as one player of its receptive field is absent."""
         present = self._check(x, present)
         z = x - self.baseline
         if present is not None:

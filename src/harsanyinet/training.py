@@ -110,14 +110,14 @@ def draw_masks(n_rows: int, n_players: int, generator: Generator) -> Tensor:
 
 
 def decayed_parameters(module: nn.Module) -> list[nn.Parameter]:
-    """The trainable parameters that weight decay reaches: matrices and higher, without ``no_weight_decay = True``.
+    """The trainable parameters that weight decay reaches: matrices and higher that no module exempts.
 
-    Biases and scales only shift and stretch, so that shrinking them does not regularise. The attribute, set on the
-    parameter itself, is for those where decay has no meaning: child logits that choose by their sign, say, would only
-    be pulled to the point where the choice flips.
+    Biases and scales only shift and stretch, so that shrinking them does not regularise. A module exempts parameters
+    of its own by naming them in an attribute ``no_weight_decay``: child logits that choose by their sign, say, would
+    only be pulled to the point where the choice flips.
     """
-    trainable = (p for p in module.parameters() if p.requires_grad)
-    return [p for p in trainable if p.ndim >= 2 and not getattr(p, "no_weight_decay", False)]
+    exempt = {id(getattr(part, name)) for part in module.modules() for name in getattr(part, "no_weight_decay", ())}
+    return [p for p in module.parameters() if p.requires_grad and p.ndim >= 2 and id(p) not in exempt]
 
 
 class _Rows(NamedTuple):

@@ -1,0 +1,249 @@
+"""Certificates: does a model's explanation hold for its own forward pass? Asks `games`, trusts nothing.
+
+A check of sums proves nothing: values can add up and be wrong. Here every claim is compared with real forward passes
+on masked rows, and the certificate says which of them are proved for the rows it saw and which are sampled.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from harsanyinet import games
+from harsanyinet.explanation import Explanation
+
+FULL_PLAYERS = 16
+SUB_PLAYERS = 12
+TOLERANCE = {"float64": 1e-12, "float32": 1e-5}
+
+
+class Explainable(Protocol):
+    """What can be certified: a model that explains rows and can play the game of each of them."""
+
+    def explain(self, x: Any) -> Explanation:
+        """Explains rows."""
+
+    def game(self, x: Any, row: int) -> Callable[[NDArray[np.bool_]], NDArray[Any]]:
+        """The real forward pass of one row as a function of masks."""
+
+    def child_masks(self) -> Sequence[torch.Tensor]:
+        """(U_l, D_l) bool per block."""
+
+    def player_map(self) -> torch.Tensor:
+        """(D_1, P) bool."""
+
+    def receptive_fields(self) -> Sequence[torch.Tensor]:
+        """(U_l, P) bool per block."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of a certificate."""
+
+    name: str
+    passed: bool
+    scope: str
+    """`proved` (all cases were tried), or `sampled`."""
+    cases: str
+    error: float | None = None
+    """Worst error relative to the largest |output| seen; None for a structural check."""
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """The outcome of `verify`."""
+
+    passed: bool
+    checks: tuple[Check, ...]
+    n_rows: int
+    n_players: int
+    n_outputs: int
+    n_units: tuple[int, ...]
+    n_dead_units: int
+    n_coalitions: int
+    largest_output: float
+    tolerance: float
+    order_spectrum: tuple[float, ...]
+    versions: dict[str, str]
+
+    def to_json(self) -> str:
+        """The certificate as JSON."""
+        return json.dumps(asdict(self), indent=2)
+
+    def __str__(self) -> str:
+        lines = [
+            f"{'PASSED' if self.passed else 'FAILED'}: {self.n_rows} rows, {self.n_players} players, "
+            f"{self.n_outputs} outputs; {' + '.join(map(str, self.n_units))} units ({self.n_dead_units} without an "
+            f"input), {self.n_coalitions} coalitions",
+            f"errors are relative to the largest |output| {self.largest_output:.4g}; tolerance {self.tolerance:g}",
+            "",
+        ]
+        width = max(len(check.name) for check in self.checks)
+        for check in self.checks:
+            error = "" if check.error is None else f"{check.error:.1e}"
+            verdict = "ok" if check.passed else "FAILS"
+            lines.append(f"  {verdict:<6}{check.name:<{width}}  {error:>8}  {check.scope}: {check.cases}")
+        shares = ", ".join(f"{o}: {100 * s:.1f} %" for o, s in enumerate(self.order_spectrum) if s >= 5e-4)
+        return "\n".join([*lines, "", f"order spectrum: {shares}"])
+
+
+def verify(
+    model: Explainable,
+    x: Any,
+    *,
+    max_rows: int = 10,
+    n_masks: int = 1000,
+    n_subgames: int = 5,
+    seed: int = 0,
+    tolerance: float | None = None,
+    progress: bool = True,
+) -> Certificate:
+    """Certifies a model on some rows.
+
+    With at most 16 players every mask is tried, which proves the values of these rows. Above that, random masks and
+    random sub-games of 12 players (all others present) are tried. Receptive fields are recomputed from the
+    children, member by member, in either case.
+
+    Args:
+        model: A `HarsanyiNet` in evaluation mode, or anything with its methods.
+        x: Rows, as the model's `explain` takes them.
+        max_rows: How many of the rows are tried, from the first on.
+        n_masks: Random masks per row, above 16 players.
+        n_subgames: Random sub-games per row, above 16 players.
+        seed: Of the masks and sub-games.
+        tolerance: Largest error admitted relative to the largest |output|; 1e-12 in float64 and 1e-5 in float32.
+        progress: Shows a bar when it lasts longer than two seconds.
+    """
+    if not len(x):
+        raise ValueError("a certificate needs at least one row, however: x is empty")
+    x = x[:max_rows]
+    ex = model.explain(x)
+    n, k = ex.n_features, len(ex.output_names)
+    if tolerance is None:
+        tolerance = TOLERANCE.get(str(ex.values.dtype), 1e-5)
+    rng = np.random.default_rng(seed)
+    worst = dict.fromkeys(("value", "shapley", "efficiency", "base"), 0.0)
+    largest = 0.0
+    for row in tqdm(range(len(x)), desc="certifying rows", delay=2.0, disable=not progress, leave=False):
+        game = model.game(x, row)
+        one = ex[row]
+        values = one.values.reshape(n, k)
+        if n <= FULL_PLAYERS:
+            masks = games.all_masks(n)
+            table = games.evaluate(game, n, progress=False)
+            truth = games.shapley_of_table(table)
+            worst["shapley"] = _worse(worst["shapley"], values, truth)
+        else:
+            masks = np.vstack(
+                [np.zeros((1, n), bool), rng.random((n_masks, n)) < rng.random((n_masks, 1)), np.ones((1, n), bool)]
+            )
+            table = np.asarray(game(masks), dtype=np.float64)
+            for _ in range(n_subgames):
+                players = rng.choice(n, SUB_PLAYERS, replace=False)
+                truth = games.brute_force_shapley(_held_present(game, players, n), SUB_PLAYERS, progress=False)
+                own = one.restrict(players.tolist()).values.reshape(SUB_PLAYERS, k)
+                worst["shapley"] = _worse(worst["shapley"], own, truth)
+        largest = max(largest, float(np.abs(table).max()))
+        claimed = _values(one, masks)
+        worst["value"] = _worse(worst["value"], claimed, table)
+        worst["base"] = _worse(worst["base"], one.base_values.reshape(-1), table[0])
+        worst["efficiency"] = _worse(worst["efficiency"], values.sum(0), table[-1] - table[0])
+    scale = largest or 1.0
+    errors = {name: error / scale for name, error in worst.items()}
+    full = n <= FULL_PLAYERS
+    scope = "proved" if full else "sampled"
+    rows = f"{len(x)} rows"
+    masks_tried = f"all {2**n:,} masks of {rows}" if full else f"{n_masks:,} random masks of {rows}"
+    games_tried = masks_tried if full else f"{n_subgames} random sub-games of {SUB_PLAYERS} players, {rows}"
+    fields = [f.cpu().numpy() for f in model.receptive_fields()]
+    recomputed = _fields_by_sets(model)
+    checks = [
+        Check("receptive fields follow from the children", _same(fields, recomputed), "proved", "every unit"),
+        Check("coalitions are the receptive fields", _covers(ex, recomputed), "proved", "every unit"),
+        *(
+            Check(name, bool(errors[key] <= tolerance), kind, cases, errors[key])
+            for name, key, kind, cases in (
+                ("v(S) from the dividends = masked forward pass", "value", scope, masks_tried),
+                ("Shapley values = brute force", "shapley", scope, games_tried),
+                ("sum of values = v(x) - v(empty)", "efficiency", "proved", rows),
+                ("base value = v(empty)", "base", "proved", rows),
+            )
+        ),
+    ]
+    return Certificate(
+        passed=all(check.passed for check in checks),
+        checks=tuple(checks),
+        n_rows=len(x),
+        n_players=n,
+        n_outputs=k,
+        n_units=tuple(len(f) for f in fields),
+        n_dead_units=int(sum((~f.any(1)).sum() for f in fields)),
+        n_coalitions=len(ex.coalitions),
+        largest_output=largest,
+        tolerance=tolerance,
+        order_spectrum=tuple(ex.order_spectrum().tolist()),
+        versions=versions(),
+    )
+
+
+def versions() -> dict[str, str]:
+    """Versions of what the numbers depend on."""
+    from harsanyinet import __version__
+
+    return {
+        "harsanyinet": __version__,
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+    }
+
+
+def _values(one: Explanation, masks: NDArray[np.bool_]) -> NDArray[Any]:
+    """v(S) of an explanation of one row, for many masks at once: (m, K)."""
+    parts = np.array_split(masks, -(-len(masks) // 4096))
+    return np.concatenate([one.value(part).reshape(len(part), -1) for part in parts])
+
+
+def _held_present(game: games.Game, players: NDArray[np.intp], n: int) -> games.Game:
+    def play(masks: NDArray[np.bool_]) -> Any:
+        whole = np.ones((len(masks), n), dtype=bool)
+        whole[:, players] = masks
+        return game(whole)
+
+    return play
+
+
+def _fields_by_sets(model: Explainable) -> list[NDArray[np.bool_]]:
+    """Receptive fields by unions of Python sets, apart from the matrix products of `fields`."""
+    players = [set(np.flatnonzero(line).tolist()) for line in model.player_map().cpu().numpy()]
+    n = model.player_map().shape[1]
+    blocks: list[list[set[int]]] = []
+    for children in model.child_masks():
+        candidates = players if not blocks else blocks[-1]
+        if blocks and children.shape[1] != len(candidates):  # children in all blocks below
+            candidates = [field for block in blocks for field in block]
+        lines = children.cpu().numpy()
+        blocks.append([set().union(*(candidates[c] for c in np.flatnonzero(line))) for line in lines])
+    return [np.array([[i in field for i in range(n)] for field in block]) for block in blocks]
+
+
+def _same(a: list[NDArray[np.bool_]], b: list[NDArray[np.bool_]]) -> bool:
+    return len(a) == len(b) and all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+def _covers(ex: Explanation, fields: list[NDArray[np.bool_]]) -> bool:
+    needed = {line.tobytes() for field in fields for line in field if line.any()}
+    return needed == {line.tobytes() for line in ex.coalitions}
+
+
+def _worse(worst: float, claimed: NDArray[Any], truth: NDArray[Any]) -> float:
+    error = float(np.abs(np.asarray(claimed, dtype=np.float64) - truth).max())
+    return max(worst, error) if np.isfinite(error) else float("inf")

@@ -1,0 +1,656 @@
+import sys
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+import torch
+
+from harsanyinet import Explanation, HarsanyiMLP
+from harsanyinet.plots import (
+    plot_bar,
+    plot_beeswarm,
+    plot_fields,
+    plot_interactions,
+    plot_network,
+    plot_order_spectrum,
+    plot_waterfall,
+)
+
+mpl.use("Agg")
+plt = pytest.importorskip("matplotlib.pyplot")
+
+# shap 0.51 sets up its colour maps in a way that matplotlib 3.11 will deprecate.
+pytestmark = pytest.mark.filterwarnings("ignore::PendingDeprecationWarning:shap.*")
+
+SETS = [(0,), (1,), (2,), (0, 1), (1, 2), (0, 1, 2)]
+DIVIDENDS = np.array(
+    [
+        [1.0, -2.0, 0.5, 4.0, -1.0, 3.0],
+        [0.0, 1.0, 0.0, -2.0, 0.0, 0.6],
+        [2.0, 0.0, -1.0, 0.0, 2.0, 0.0],
+    ]
+)
+NAMES = ["age", "work = class", "cost ($) of ($)", "unused"]
+DATA = np.array(
+    [[39.0, "State-gov", None, True], [np.nan, "Private", 77516.0, False], [50.25, "a=b $x$", 3, True]], dtype=object
+)
+
+
+def masks(sets, n):
+    out = np.zeros((len(sets), n), dtype=bool)
+    for line, members in enumerate(sets):
+        out[line, list(members)] = True
+    return out
+
+
+def explanation(outputs=1, data=DATA, **settings):
+    """Three rows over four features, of which nothing contains the last; output k is (k + 1) times output 0, signed."""
+    factors = np.array([1.0, -2.0, 3.0])[:outputs]
+    return Explanation(
+        base_values=0.25 * factors,
+        coalitions=masks(SETS, 4),
+        dividends=DIVIDENDS[:, :, None] * factors,
+        feature_names=NAMES,
+        output_names=["income", "loss", "tax"][:outputs],
+        data=data,
+        **settings,
+    )
+
+
+def shapley(row, factor=1.0):
+    phi = np.zeros(4)
+    for members, dividend in zip(SETS, DIVIDENDS[row], strict=True):
+        for i in members:
+            phi[i] += factor * dividend / len(members)
+    return phi
+
+
+def many(n=30, rows=6, scale=1.0, name="a_rather_long_feature_name_{:03d}", outputs=1):
+    """Random dividends of single features and neighbours."""
+    rng = np.random.default_rng(0)
+    sets = [(i,) for i in range(n)] + [(i, i + 1) for i in range(n - 1)]
+    return Explanation(
+        base_values=np.zeros(outputs),
+        coalitions=masks(sets, n),
+        dividends=scale * rng.normal(size=(rows, len(sets), outputs)),
+        feature_names=[name.format(i) for i in range(n)],
+        data=rng.normal(size=(rows, n)),
+    )
+
+
+PLOTS = [plot_waterfall, plot_bar, plot_beeswarm, plot_interactions, plot_network, plot_order_spectrum]
+by_name = pytest.mark.parametrize("plot", PLOTS, ids=lambda f: f.__name__)
+
+
+@pytest.fixture(autouse=True)
+def tidy():
+    """No figure is open before or after a test, and no setting has changed."""
+    assert not plt.get_fignums()
+    settings, interactive, backend = dict(mpl.rcParams), plt.isinteractive(), mpl.get_backend()
+    yield
+    plt.close("all")
+    assert dict(mpl.rcParams) == settings
+    assert (plt.isinteractive(), mpl.get_backend()) == (interactive, backend)
+
+
+def ticks(axis):
+    return [label.get_text() for label in axis.get_ticklabels()]
+
+
+def texts(ax):
+    return [text.get_text() for text in ax.texts]
+
+
+def shown_texts(figure):
+    """Every text that is drawn, with its extent in pixels."""
+    figure.canvas.draw()
+    found = [text for text in figure.findobj(mpl.text.Text) if text.get_visible() and text.get_text().strip()]
+    hidden = [label for ax in figure.axes if not ax.axison for label in ax.get_xticklabels() + ax.get_yticklabels()]
+    outside = []  # tick labels beyond the limits of an axis are not drawn
+    for ax in figure.axes:
+        for axis, (low, high) in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, ax.get_ylim())):
+            for tick in axis.get_major_ticks() + axis.get_minor_ticks():
+                if not min(low, high) <= tick.get_loc() <= max(low, high):
+                    outside += [tick.label1, tick.label2]
+    return [(text, text.get_window_extent()) for text in found if text not in hidden and text not in outside]
+
+
+# What every plot keeps to --------------------------------------------------------------------------------------------
+
+
+@by_name
+def test_without_axes_a_plot_opens_one_figure(plot):
+    ax = plot(explanation())
+    assert plt.get_fignums() == [ax.figure.number]
+
+
+@by_name
+def test_a_plot_draws_on_given_axes_and_leaves_the_rest_alone(plot):
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4))
+    plt.sca(right)
+    size = figure.get_size_inches().tolist()
+    np.random.seed(3)  # noqa: NPY002  shap uses the global generator
+    expected = np.random.RandomState(3).random()  # noqa: NPY002
+    assert plot(explanation(), ax=left) is left
+    assert left.has_data() or left.patches or left.texts
+    assert not right.has_data()
+    assert not right.texts
+    assert plt.gca() is right
+    assert plt.get_fignums() == [figure.number]
+    assert figure.get_size_inches().tolist() == size
+    assert np.random.random() == expected  # noqa: NPY002
+
+
+@by_name
+def test_an_explanation_without_rows_is_an_error_and_opens_nothing(plot):
+    with pytest.raises(ValueError, match="at least one row, however: the explanation has 0 rows"):
+        plot(explanation()[:0])
+    assert not plt.get_fignums()
+
+
+@pytest.mark.parametrize("plot", PLOTS[:5], ids=lambda f: f.__name__)
+def test_an_unknown_output_is_an_error_and_opens_nothing(plot):
+    with pytest.raises(ValueError, match="unknown output 'incom'; did you mean 'income'"):
+        plot(explanation(3), output="incom")
+    assert not plt.get_fignums()
+
+
+@pytest.mark.parametrize("plot", [plot_waterfall, plot_interactions, plot_network], ids=lambda f: f.__name__)
+def test_a_row_that_is_not_there_is_an_error(plot):
+    with pytest.raises(IndexError, match="row must lie between 0 and 2, however: row=3"):
+        plot(explanation(), 3)
+
+
+@pytest.mark.parametrize("plot", [plot_waterfall, plot_bar, plot_beeswarm], ids=lambda f: f.__name__)
+def test_max_display_must_be_positive(plot):
+    with pytest.raises(ValueError, match="max_display must be at least 1, however: max_display=0"):
+        plot(explanation(), max_display=0)
+    assert not plt.get_fignums()
+
+
+@pytest.mark.parametrize(
+    ("plot", "module"),
+    [
+        (plot_waterfall, "matplotlib.pyplot"),
+        (plot_bar, "matplotlib.pyplot"),
+        (plot_interactions, "matplotlib.pyplot"),
+        (plot_order_spectrum, "matplotlib.pyplot"),
+        (plot_network, "matplotlib.pyplot"),
+        (plot_network, "shapiq"),
+        (plot_beeswarm, "shap"),
+    ],
+)
+def test_a_missing_package_names_the_extra(plot, module, monkeypatch):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match=rf"this needs {module}: pip install 'harsanyinet\[plots\]'"):
+        plot(explanation())
+
+
+def test_plot_fields_without_matplotlib_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ImportError, match=r"pip install 'harsanyinet\[plots\]'"):
+        plot_fields([np.eye(3, dtype=bool)])
+
+
+CASES = {
+    "long names": lambda: many(),
+    "long words": lambda: explanation(data=np.full((3, 4), "a value that goes on and on and does not stop")),
+    "one feature": lambda: many(1),
+    "two features": lambda: many(2),
+    "one row": lambda: many(5, rows=1),
+    "all zero": lambda: explanation() * 0.0,
+    "tiny": lambda: many(5, scale=1e-9),
+    "huge": lambda: many(5, scale=1e9),
+    "no data": lambda: explanation(data=None),
+    "all missing": lambda: explanation(data=np.full((3, 4), np.nan)),
+    "nothing acts": lambda: Explanation(
+        base_values=np.ones(1), coalitions=np.zeros((0, 3), dtype=bool), dividends=np.zeros((2, 0, 1))
+    ),
+}
+
+
+@by_name
+@pytest.mark.parametrize("case", CASES)
+def test_nothing_is_cut_off_or_overlaps(plot, case):
+    ax = plot(CASES[case]())
+    edge = ax.figure.bbox
+    found = shown_texts(ax.figure)
+    assert len(found) > 1
+    for text, box in found:
+        inside = edge.x0 - 1 <= box.x0 and box.x1 <= edge.x1 + 1 and edge.y0 - 1 <= box.y0 and box.y1 <= edge.y1 + 1
+        assert inside, f"{text.get_text()!r} is cut off"
+    for i, (text, box) in enumerate(found):
+        for other, its in found[i + 1 :]:
+            across = min(box.x1, its.x1) - max(box.x0, its.x0)
+            along = min(box.y1, its.y1) - max(box.y0, its.y0)
+            assert across < 2 or along < 2, f"{text.get_text()!r} overlaps {other.get_text()!r}"  # pixels
+
+
+# The waterfall -------------------------------------------------------------------------------------------------------
+
+
+def test_waterfall_leads_from_the_base_value_to_the_output():
+    ax = plot_waterfall(explanation(), row=0)
+    phi = shapley(0)
+    order = np.argsort(-np.abs(phi))
+    bars = ax.patches
+    np.testing.assert_allclose([bar.get_width() for bar in bars], phi[order], rtol=1e-12)
+    end = 0.25 + phi.sum()
+    for bar in bars:  # from the top: each bar ends where the one above starts
+        assert bar.get_x() + bar.get_width() == pytest.approx(end, abs=1e-12)
+        end -= bar.get_width()
+        assert mpl.colors.to_hex(bar.get_facecolor()) == ("#0072b2" if bar.get_width() < 0 else "#d55e00")
+    assert end == pytest.approx(0.25, abs=1e-12)
+    numbers = [f"{phi[i]:+.2f}" if phi[i] else "0" for i in order]
+    assert texts(ax) == [*numbers, "0.250", "5.75"]
+    assert ax.get_title() == "income, row 0"
+    assert ax.get_xlabel() == "base value + Shapley value (raw output)"
+    heights = [bar.get_y() + bar.get_height() / 2 for bar in bars]
+    assert dict(zip(ax.get_yticks(), ticks(ax.yaxis), strict=True)) == {
+        5: "output",
+        0: "base value",
+        **{round(y): label for y, label in zip(heights, waterfall_labels(0, order), strict=True)},
+    }
+
+
+def waterfall_labels(row, order):
+    words = {
+        0: ["age = 39", "work = class = State-gov", r"cost (\$) of (\$) = missing", "unused = True"],
+        1: ["age = missing", "work = class = Private", r"cost (\$) of (\$) = 77516", "unused = False"],
+        2: ["age = 50.25", r"work = class = a=b \$x\$", r"cost (\$) of (\$) = 3", "unused = True"],
+    }
+    return [words[row][i] for i in order]
+
+
+@pytest.mark.parametrize("row", [1, 2, -1])
+def test_waterfall_shows_the_data_in_the_words_of_the_user(row):
+    ax = plot_waterfall(explanation(), row)
+    at = row % 3
+    assert ticks(ax.yaxis)[1:-1] == waterfall_labels(at, np.argsort(-np.abs(shapley(at)), kind="stable"))
+    assert ax.get_title() == f"income, row {at}"
+
+
+def test_waterfall_without_data_shows_names_alone():
+    assert ticks(plot_waterfall(explanation(data=None)).yaxis)[1:3] == ["work = class", "age"]
+
+
+def test_waterfall_pools_the_weakest_features():
+    ex = many(12)
+    phi = ex.values[2]
+    order = np.argsort(-np.abs(phi))
+    ax = plot_waterfall(ex, 2, max_display=5)
+    np.testing.assert_allclose([bar.get_width() for bar in ax.patches], [*phi[order[:4]], phi[order[4:]].sum()])
+    assert ticks(ax.yaxis)[-2] == "sum of 8 other features"
+    ax = plot_waterfall(ex, 2, max_display=1)
+    np.testing.assert_allclose([bar.get_width() for bar in ax.patches], [phi.sum()])
+
+
+def test_waterfall_takes_the_largest_output_of_the_row_or_the_one_asked_for():
+    ex = explanation(3)
+    assert ex.outputs[0].argmax() == 2
+    assert ex.outputs[1].argmax() == 1
+    for row, output, k in [(0, None, 2), (1, None, 1), (0, "loss", 1), (1, 0, 0)]:
+        ax = plot_waterfall(ex, row, output)
+        expected = shapley(row, [1.0, -2.0, 3.0][k])
+        widths = [bar.get_width() for bar in ax.patches]
+        np.testing.assert_allclose(widths, expected[np.argsort(-np.abs(expected), kind="stable")], atol=1e-12)
+        assert ax.get_title() == f"{ex.output_names[k]}, row {row}"
+
+
+def test_waterfall_of_a_restricted_game_starts_at_the_base_value_of_its_row():
+    ex = explanation().restrict(["age"])
+    for row in range(3):
+        ax = plot_waterfall(ex, row)
+        assert ax.patches[0].get_x() == pytest.approx(0.25 + DIVIDENDS[row, [1, 2, 4]].sum())
+        assert ax.patches[0].get_x() + ax.patches[0].get_width() == pytest.approx(ex.outputs[row])
+
+
+def test_waterfall_of_zeros_has_no_bars_to_see():
+    ax = plot_waterfall(explanation() * 0.0)
+    assert [bar.get_width() for bar in ax.patches] == [0.0] * 4
+    assert set(texts(ax)) == {"0"}
+
+
+# Bars ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("output", "factor"), [(None, 2.0), ("loss", 2.0), ("tax", 3.0), (0, 1.0)])
+def test_bar_is_the_mean_absolute_value(output, factor):
+    ax = plot_bar(explanation(3), output)
+    strength = factor * np.mean([np.abs(shapley(row)) for row in range(3)], axis=0)
+    order = np.argsort(-strength)
+    np.testing.assert_allclose([bar.get_width() for bar in ax.patches], strength[order])
+    assert [bar.get_x() for bar in ax.patches] == [0.0] * 4
+    assert ticks(ax.yaxis) == [NAMES[i].replace("$", r"\$") for i in order]
+    assert texts(ax) == [f"{strength[i]:#.3g}" if strength[i] else "0" for i in order]
+    assert ax.get_xlabel() == "mean |Shapley value (raw output)|"
+    assert ax.get_title() == {None: "mean of 3 outputs", 0: "income"}.get(output, output) + ", 3 rows"
+
+
+def test_bar_of_one_output_names_it():
+    assert plot_bar(explanation()[:1]).get_title() == "income, 1 row"
+
+
+def test_bar_pools_the_weakest_features():
+    ex = many(12)
+    strength = np.sort(np.abs(ex.values).mean(axis=0))[::-1]
+    ax = plot_bar(ex, max_display=11)
+    widths = [bar.get_width() for bar in ax.patches]
+    np.testing.assert_allclose(widths, [*strength[:10], strength[10:].sum()])
+    assert ticks(ax.yaxis)[-1] == "sum of 2 other features"
+
+
+# The beeswarm --------------------------------------------------------------------------------------------------------
+
+
+def swarms(ax):
+    """The points of each line from the top: x positions and colours."""
+    found = {}
+    for points in ax.collections:
+        if len(points.get_offsets()):
+            points.update_scalarmappable()
+            line = round(float(np.median(points.get_offsets()[:, 1])))
+            colours = np.broadcast_to(points.get_facecolors(), (len(points.get_offsets()), 4))
+            found.setdefault(line, []).extend(zip(points.get_offsets()[:, 0].tolist(), colours.tolist(), strict=True))
+    return [sorted(found[line]) for line in sorted(found, reverse=True)]
+
+
+def is_grey(colour):
+    return np.allclose(colour, mpl.colors.to_rgba("#777777"))
+
+
+def test_beeswarm_draws_every_value():
+    ex = many(12, rows=20)
+    order = np.argsort(-np.abs(ex.values).mean(axis=0))
+    ax = plot_beeswarm(ex, max_display=5)
+    expected = [*ex.values[:, order[:4]].T, ex.values[:, order[4:]].sum(axis=1)]
+    for points, values in zip(swarms(ax), expected, strict=True):
+        np.testing.assert_allclose([x for x, _ in points], np.sort(values))
+    assert ticks(ax.yaxis)[::-1] == [*(ex.feature_names[i] for i in order[:4]), "sum of 8 other features"]
+    assert ax.get_xlabel() == "Shapley value (raw output)"
+    assert ax.get_title() == "output, 20 rows"
+    assert all(is_grey(colour) for _, colour in swarms(ax)[-1])  # a sum of features has no value
+
+
+def test_beeswarm_colours_numbers_and_two_words_and_nothing_else():
+    rows = 8
+    values = np.arange(rows) / 100 + np.array([5.0, 4.0, 3.0, 2.0, 1.0])[:, None]  # (P, B), strongest first
+    data = np.empty((rows, 5), dtype=object)
+    data[:, 0] = np.arange(rows)[::-1]
+    data[:, 1] = ["Male", "Female"] * 4
+    data[:, 2] = ["a", "b", "c", "d"] * 2
+    data[:, 3] = [1.0, None, np.nan, *range(5)]
+    data[:, 4] = 7
+    ex = Explanation(
+        base_values=np.zeros(1),
+        coalitions=np.eye(5, dtype=bool),
+        dividends=values.T[:, :, None],
+        feature_names=["number", "sex", "work", "gaps", "constant"],
+        data=data,
+    )
+    ax = plot_beeswarm(ex)
+    number, sex, work, gaps, constant = ([colour for _, colour in points] for points in swarms(ax))
+    red, blue = number[0], number[-1]  # the numbers fall while the values rise
+    assert red[0] > 0.9 > red[2]
+    assert blue[2] > 0.9 > blue[0]
+    assert [np.allclose(c, red) for c in sex] == [True, False] * 4
+    assert [np.allclose(c, blue) for c in sex] == [False, True] * 4
+    assert all(map(is_grey, work + constant))
+    assert [is_grey(c) for c in gaps] == [False, True, True] + [False] * 5
+    assert ticks(ax.yaxis)[::-1] == ["number", "sex\n(low: Female, high: Male)", "work", "gaps", "constant"]
+    assert ax.figure.axes[1].get_ylabel() == "feature value\n(grey: text, missing)"
+
+
+def test_beeswarm_of_words_alone_has_no_colour_bar():
+    data = np.array([["a", "b", "c", "d"], ["e", "f", "g", "h"], ["i", "j", "k", "l"]])
+    ax = plot_beeswarm(explanation(data=data))
+    assert len(ax.figure.axes) == 1
+    assert all(is_grey(colour) for points in swarms(ax) for _, colour in points)
+
+
+def test_beeswarm_is_drawn_the_same_twice():
+    first, second = (plot_beeswarm(many(4, rows=50)).collections for _ in range(2))
+    for a, b in zip(first, second, strict=True):
+        np.testing.assert_array_equal(a.get_offsets(), b.get_offsets())
+
+
+def test_beeswarm_of_several_outputs_needs_a_choice():
+    with pytest.raises(ValueError, match="output must name one of income, loss, tax, however: output=None"):
+        plot_beeswarm(explanation(3))
+    assert not plt.get_fignums()
+    ax = plot_beeswarm(explanation(3), "tax")
+    assert ax.get_title() == "tax, 3 rows"
+    expected = np.sort([3 * shapley(row)[1] for row in range(3)])
+    np.testing.assert_allclose([x for x, _ in swarms(ax)[0]], expected)
+
+
+# Interactions --------------------------------------------------------------------------------------------------------
+
+
+def pairs(row, weight, factor=1.0):
+    """The heat map from the definition: weight(s, t) times the dividend of every T that contains S."""
+    out = np.zeros((4, 4))
+    for i in range(4):
+        for j in range(4):
+            for members, dividend in zip(SETS, DIVIDENDS[row], strict=True):
+                if {i, j} <= set(members):
+                    out[i, j] += factor * weight(len({i, j}), len(members)) * dividend
+    return out
+
+
+@pytest.mark.parametrize(
+    ("index", "weight", "diagonal"),
+    [
+        ("SII", lambda s, t: 1 / (t - s + 1), "Shapley value (raw output)"),
+        ("BII", lambda s, t: 2.0 ** (s - t), "Banzhaf value (raw output)"),
+        ("Moebius", lambda s, t: float(s == t), "single features"),
+        # k-SII of order 2: SII less half the sum of the pairs for single features
+        ("k-SII", lambda s, t: 1 / (t - 1) if s == 2 else 1 / t - (t > 1) / 2, "single features"),
+    ],
+)
+def test_interactions_are_the_index_of_every_pair(index, weight, diagonal):
+    ax = plot_interactions(explanation(3), 1, "tax", index=index)
+    (image,) = ax.images
+    expected = pairs(1, weight, 3.0)
+    np.testing.assert_allclose(np.asarray(image.get_array()), expected, atol=1e-12)
+    np.testing.assert_allclose(image.get_clim(), [-np.abs(expected).max(), np.abs(expected).max()])
+    assert image.get_cmap().name == "RdBu_r"
+    assert ticks(ax.xaxis) == ticks(ax.yaxis) == [name.replace("$", r"\$") for name in NAMES]
+    assert ax.get_title() == f"tax, row 1\ndiagonal: {diagonal}"
+    assert ax.figure.axes[1].get_ylabel() == f"{index} (raw output)"
+
+
+def test_interactions_print_their_numbers():
+    ax = plot_interactions(explanation(), 0)
+    expected = pairs(0, lambda s, t: 1 / (t - s + 1))
+    printed = {tuple(int(c) for c in text.get_position()): text.get_text() for text in ax.texts}
+    assert printed == {(j, i): f"{expected[i, j]:.2f}" for i in range(3) for j in range(3)}
+    small = plt.figure(figsize=(3, 3)).add_subplot()
+    assert not plot_interactions(many(10), ax=small).texts  # no room
+
+
+def test_interactions_of_one_feature_is_its_shapley_value():
+    ex = many(1)
+    ax = plot_interactions(ex, 2)
+    np.testing.assert_allclose(np.asarray(ax.images[0].get_array()), [[ex.values[2, 0]]])
+
+
+def test_interactions_of_many_features_keep_the_strongest():
+    ex = many(40)
+    index = ex.index("SII", 2)
+    full = np.zeros((40, 40))
+    for (i, *rest), value in zip(index.sets, index.values[3], strict=True):
+        full[i, (rest or [i])[0]] = full[(rest or [i])[0], i] = value
+    kept = sorted(sorted(range(40), key=lambda i: -np.abs(full[i]).sum())[:15])
+    ax = plot_interactions(ex, 3)
+    np.testing.assert_allclose(np.asarray(ax.images[0].get_array()), full[np.ix_(kept, kept)])
+    assert ticks(ax.yaxis) == [ex.feature_names[i] for i in kept]
+    assert "15 strongest of 40 features" in ax.get_title()
+
+
+def test_interactions_refuse_an_index_without_pairs():
+    with pytest.raises(ValueError, match="SV values single features"):
+        plot_interactions(explanation(), index="SV")
+    assert not plt.get_fignums()
+
+
+# The network ---------------------------------------------------------------------------------------------------------
+
+
+def network(ax):
+    """Nodes by label and edges by pairs of labels, each with its colour and opacity."""
+    named = {text.get_text(): np.array(text.get_position()) / [0.93, 1.0] for text in ax.texts}
+    where = {name: at / np.linalg.norm(at) for name, at in named.items()}
+    nodes, edges = {}, {}
+    for patch in ax.patches:
+        if isinstance(patch, mpl.patches.Circle) or mpl.colors.to_hex(patch.get_facecolor()) == "#ffffff":
+            continue
+        box = patch.get_path().get_extents()
+        colour = (mpl.colors.to_hex(patch.get_facecolor()), patch.get_alpha())
+        middle = (box.min + box.max) / 2
+        at = [name for name, position in where.items() if np.linalg.norm(middle - position) < 1e-6]
+        if at:
+            nodes[at[0]] = colour
+            continue
+        ends = [name for name, position in where.items() if patch.get_path().contains_point(position)]
+        edges[tuple(sorted(ends))] = colour
+    return nodes, edges
+
+
+def test_network_has_a_node_per_feature_and_an_edge_per_pair():
+    ex = explanation(3)
+    ax = plot_network(ex, 0, "tax")
+    nodes, edges = network(ax)
+    expected = pairs(0, lambda s, t: 1 / (t - s + 1), 3.0)
+    largest = np.abs(expected).max()
+    shown = [name.replace("$", r"\$") for name in NAMES[:3]]  # nothing contains the last feature
+    assert set(texts(ax)) == set(nodes) == set(shown)
+    assert len(edges) == 3
+    for i, a in enumerate(shown):
+        for j, b in enumerate(shown[: i + 1]):
+            colour, opacity = nodes[a] if i == j else edges[tuple(sorted((a, b)))]
+            assert colour == ("#ff0d57" if expected[i, j] > 0 else "#1e88e5")
+            assert opacity == pytest.approx(abs(expected[i, j]) / largest)
+    assert ax.get_title() == "tax, row 0\nnodes: Shapley value (raw output), edges: SII of pairs"
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["positive", "negative"]
+
+
+def test_network_of_many_features_keeps_the_strongest():
+    ex = many(40)
+    heat = plot_interactions(ex, 3)
+    ax = plot_network(ex, 3)
+    assert sorted(texts(ax)) == sorted(ticks(heat.yaxis))
+    assert set(network(ax)[0]) == set(texts(ax))
+    assert "15 strongest of 40 features" in ax.get_title()
+
+
+def test_network_shows_a_feature_whose_value_is_zero_as_an_empty_node():
+    ex = Explanation(base_values=np.zeros(1), coalitions=np.eye(3, dtype=bool), dividends=np.array([[[1.0], [0], [2]]]))
+    ax = plot_network(ex)
+    assert set(network(ax)[0]) == {"x0", "x2"}
+    assert len([patch for patch in ax.patches if isinstance(patch, mpl.patches.Circle)]) == len(ax.texts) == 3
+
+
+def test_network_of_zeros_says_so():
+    assert texts(plot_network(explanation() * 0.0)) == ["every interaction is zero"]
+
+
+# The spectrum --------------------------------------------------------------------------------------------------------
+
+
+def test_order_spectrum_is_in_percent():
+    ax = plot_order_spectrum(explanation())
+    weight = np.abs(DIVIDENDS).sum(axis=0)
+    expected = np.array([weight[:3].sum(), weight[3:5].sum(), weight[5]]) / weight.sum() * 100
+    np.testing.assert_allclose([bar.get_height() for bar in ax.patches], expected)
+    np.testing.assert_allclose([bar.get_x() + bar.get_width() / 2 for bar in ax.patches], [1, 2, 3])
+    assert texts(ax) == [f"{share:.1f}" for share in expected]
+    assert ticks(ax.xaxis) == ["1", "2", "3"]
+    assert ax.get_ylabel() == "share of the sum of |dividends| (%)"
+    assert ax.get_title() == "income, 3 rows"
+    assert plot_order_spectrum(explanation(3)).get_title() == "3 outputs, 3 rows"
+
+
+def test_order_spectrum_ends_at_the_largest_order_that_occurs():
+    dividends = np.array([[[1.0], [1e-6], [0.0]]])
+    ex = Explanation(base_values=np.zeros(1), coalitions=masks([(0,), (0, 1), (0, 1, 2)], 5), dividends=dividends)
+    ax = plot_order_spectrum(ex)
+    assert len(ax.patches) == 2
+    assert texts(ax) == ["100.0", "<0.1"]
+
+
+def test_order_spectrum_of_zeros_says_so():
+    ax = plot_order_spectrum(explanation() * 0.0)
+    assert [bar.get_height() for bar in ax.patches] == [0.0]
+    assert ax.get_title() == "income, 3 rows\nevery dividend is zero"
+
+
+# Receptive fields ----------------------------------------------------------------------------------------------------
+
+
+def picture(ax):
+    return np.asarray(ax.images[0].get_array()).astype(bool)
+
+
+def test_fields_are_sorted_by_size_and_members():
+    first = masks([(0, 2), (2,), (1,), (), (0, 1)], 3)
+    second = masks([(0, 1, 2), (1, 2)], 3)
+    ax = plot_fields([first, torch.from_numpy(second)], ["a", "b", "c"])
+    expected = masks([(), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)], 3)
+    np.testing.assert_array_equal(picture(ax), expected)
+    assert ticks(ax.xaxis) == ["a", "b", "c"]
+    assert ticks(ax.yaxis) == ["block 1\n5 units", "block 2\n2 units"]
+    assert ax.get_yticks().tolist() == [2.0, 5.5]
+    across = [line.get_ydata()[0] for line in ax.lines if line.get_ydata()[0] == line.get_ydata()[1]]
+    assert across == [4.5]  # between the blocks
+
+
+@pytest.mark.parametrize("gate", ["activation", "presence"])
+def test_fields_of_a_network(gate):
+    net = HarsanyiMLP(5, 1, gate=gate, n_blocks=2, width=9)
+    ax = plot_fields(net)
+    np.testing.assert_array_equal(picture(ax), picture(plot_fields(net.receptive_fields())))
+    for i, field in enumerate(net.receptive_fields()):
+        drawn = picture(ax)[9 * i : 9 * (i + 1)]
+        assert sorted(map(tuple, drawn.tolist())) == sorted(map(tuple, field.tolist()))
+    assert ticks(ax.xaxis) == ["x0", "x1", "x2", "x3", "x4"]
+
+
+@pytest.mark.parametrize("n", [12, 64, 200])
+def test_fields_of_many_units_are_thinned_evenly(n):
+    field = np.random.default_rng(0).random((300, n)) < 0.2
+    ax = plot_fields([field, field[:20]], max_units=200)
+    assert picture(ax).shape == (120, n)
+    assert ticks(ax.yaxis) == ["block 1\n100 of 300", "block 2\n20 units"]
+    sizes = picture(ax)[:100].sum(axis=1)
+    assert (np.diff(sizes) >= 0).all()
+    assert (sizes[0], sizes[-1]) == (field.sum(axis=1).min(), field.sum(axis=1).max())
+    ax.figure.canvas.draw()
+    boxes = [label.get_window_extent() for label in ax.get_xticklabels()]
+    assert all(a.x1 <= b.x0 for a, b in zip(boxes, boxes[1:], strict=False))
+    assert min(box.y0 for box in boxes) >= 0
+    assert picture(plot_fields([field])).shape == (300, n)
+
+
+def test_fields_draw_on_given_axes():
+    figure, (left, right) = plt.subplots(1, 2)
+    assert plot_fields([np.eye(3, dtype=bool)], ax=left) is left
+    assert plt.get_fignums() == [figure.number]
+    assert not right.has_data()
+
+
+@pytest.mark.parametrize(
+    ("fields", "settings", "error", "message"),
+    [
+        ([], {}, ValueError, r"one \(units, features\) bool array per block, however: shapes \[\]"),
+        (np.eye(3, dtype=bool), {}, ValueError, r"however: shapes \[\(3,\), \(3,\), \(3,\)\]"),
+        ([np.eye(3, dtype=bool), np.eye(4, dtype=bool)], {}, ValueError, r"shapes \[\(3, 3\), \(4, 4\)\]"),
+        ([np.eye(3)], {}, TypeError, r"fields must be bool, however: \['float64'\]"),
+        ([np.eye(3, dtype=bool)], {"feature_names": ["a"]}, ValueError, "must be 3 names, however: 1 given"),
+        ([np.eye(3, dtype=bool)] * 2, {"max_units": 1}, ValueError, "at least the number of blocks, 2, however: 1"),
+    ],
+)
+def test_fields_that_make_no_sense(fields, settings, error, message):
+    with pytest.raises(error, match=message):
+        plot_fields(fields, **settings)
+    assert not plt.get_fignums()
