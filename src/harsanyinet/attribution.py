@@ -11,6 +11,7 @@ from harsanyinet.network import HarsanyiNet
 
 try:
     from captum.attr import Attribution as _CaptumAttribution
+    from captum.log import log_usage
 except ImportError as error:
     raise ImportError("Attribution needs captum: pip install 'harsanyinet[captum]'") from error
 
@@ -43,6 +44,7 @@ class Attribution(_CaptumAttribution):  # type: ignore[misc]
         """The sum of the values against the output."""
         return True
 
+    @log_usage()  # type: ignore[untyped-decorator]  # captum's own wrappers unwrap it
     def attribute(
         self,
         inputs: Tensor,

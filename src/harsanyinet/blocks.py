@@ -148,13 +148,13 @@ def _and_value_(t: Tensor, sigma: Tensor, mode: SoftAnd) -> Tensor:
     """
     smallest = math.log(torch.finfo(t.dtype).tiny)
     far_below = -1e4 * max(t.shape[1], 1)  # divided by any |S_u| <= D still below every sum of living children
-    logs = F.threshold_(t.clamp_min_(torch.finfo(t.dtype).tiny).log_(), smallest + 0.01, far_below)
+    logs = torch.threshold_(t.clamp_min_(torch.finfo(t.dtype).tiny).log_(), smallest + 0.01, far_below)
     count = sigma.sum(1, keepdim=True)
     mean = F.linear(logs, sigma / count.clamp_min(1))
     if mode == "product":
         mean.mul_(count.T)
     lowest = 0.95 * smallest
-    return F.threshold_(mean.clamp_min_(lowest).exp_(), 1.01 * math.exp(lowest), 0.0)
+    return torch.threshold_(mean.clamp_min_(lowest).exp_(), 1.01 * math.exp(lowest), 0.0)
 
 
 def first_children(
@@ -308,7 +308,7 @@ class PresenceBlock(nn.Module):
         living = (sigma.detach() @ living > 0).to(values.dtype)  # (U,)
         bias = self.bias * living.repeat_interleave(self.channels)
         z = self.dropout(self.activation(F.linear(values.flatten(1), self.weight * mask, bias)))
-        z = z.unflatten(1, (-1, self.channels))  # (B, U, C)
+        z = z.view(len(z), -1, self.channels)  # (B, U, C)
         if alive is None:
             return State(z, None, living)
         alive = and_gate_(alive.clone(), sigma, "product")
@@ -353,8 +353,11 @@ class OwnBlock(nn.Module):
         if self.n_below == 1:
             own = values.transpose(0, 1)  # (U, B, C)
         else:
-            own = values.unflatten(1, (self.n_below, -1)).permute(2, 0, 1, 3).flatten(2)  # (U, B, L * C)
-        pre = torch.baddbmm((self.bias * living[:, None])[:, None], own, self.weight)  # (U, B, C)
+            own = (
+                values.view(len(values), self.n_below, -1, self.channels).permute(2, 0, 1, 3).flatten(2)
+            )  # (U, B, L * C)
+        bias = (self.bias * living[:, None])[:, None]  # (U, 1, C)
+        pre = own * self.weight + bias if own.shape[2] == 1 else torch.baddbmm(bias, own, self.weight)  # (U, B, C)
         z = self.dropout(self.activation(pre)).transpose(0, 1)
         if alive is None:
             return State(z, None, living)

@@ -278,3 +278,23 @@ def _check(name: str, content: bytes, md5: str) -> None:
 
 def _md5(content: bytes) -> str:
     return hashlib.md5(content, usedforsecurity=False).hexdigest()
+
+
+def read_rows(path: str | os.PathLike[str], n_columns: int) -> NDArray[np.float64]:
+    """Reads rows of plain numbers from a CSV without a header, for a network: (B, n_columns) float64, empty is NaN."""
+    import pandas as pd
+
+    try:
+        frame = pd.read_csv(path, header=None, skipinitialspace=True)
+    except (pd.errors.EmptyDataError, pd.errors.ParserError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} must be a CSV of numbers without a header, however: {error}") from error
+    if frame.shape[1] != n_columns:
+        raise ValueError(f"{path} must have {n_columns} columns, as the model does, however: {frame.shape[1]}")
+    for column in frame.columns:
+        if frame[column].dtype.kind not in "biuf":
+            bad = (pd.to_numeric(frame[column], errors="coerce").isna() & frame[column].notna()).to_numpy()
+            line = int(np.flatnonzero(bad)[0])
+            raise ValueError(
+                f"{path} must hold numbers only and no header, however: {frame[column].iloc[line]!r} in line {line + 1}"
+            )
+    return frame.to_numpy(dtype=np.float64)

@@ -180,7 +180,7 @@ class Explanation:
         weight = np.abs(self._all_dividends).sum(axis=(0, 2), dtype=np.float64)
         sums = np.bincount(self._coalitions.sum(axis=1), weights=weight, minlength=self.n_features + 1)
         total = sums.sum()
-        return sums / total if total > 0 else np.eye(1, self.n_features + 1)[0]
+        return np.asarray(sums / total) if total > 0 else np.eye(1, self.n_features + 1)[0]
 
     def missingness(self, probability: ArrayLike) -> Missingness:
         """Mean and variance of the outputs when each feature is present independently with a given probability.
@@ -190,7 +190,7 @@ class Explanation:
         """
         q = np.asarray(probability, dtype=np.float64)
         if q.shape not in ((), (self.n_features,)) or not np.all((q >= 0) & (q <= 1)):
-            raise ValueError(f"probability must be one or {self.n_features} numbers in [0, 1], however: {probability}")
+            raise ValueError(f"probability must be one or {self.n_features} numbers in [0, 1], however: {q}")
         q = np.broadcast_to(q, self.n_features)
         possible = ~self._coalitions[:, q == 0].any(axis=1)
         members = self._coalitions[possible].astype(np.float64)
@@ -330,8 +330,15 @@ class Explanation:
         data = arrays.pop("data", None)
         if data is None and meta["data"] is not None:
             data = np.array(meta["data"], dtype=object).reshape(arrays["values"].shape[:2])
-        names = {key: meta[key] for key in ("feature_names", "output_names")}
-        return cls(**arrays, **names, data=data)
+        return cls(
+            base_values=arrays["base_values"],
+            coalitions=arrays["coalitions"],
+            dividends=arrays["dividends"],
+            values=arrays["values"],
+            feature_names=meta["feature_names"],
+            output_names=meta["output_names"],
+            data=data,
+        )
 
     # Rows and sums -----------------------------------------------------------------------------------------------
 
@@ -519,7 +526,7 @@ class Explanation:
 def _smallest_set(ex: Explanation, threshold: float, time_limit: float) -> tuple[int, ...]:
     """`smallest_set` for an explanation of one row: minimise |S| with y_T = prod_{i in T} x_i for every coalition T."""
     from scipy.optimize import Bounds, LinearConstraint, milp
-    from scipy.sparse import coo_array, csr_array, hstack, vstack
+    from scipy.sparse import coo_array, csr_array, hstack
 
     def decision(present: Masks) -> bool | int:
         out = ex._value(present)[0]
@@ -552,14 +559,12 @@ def _smallest_set(ex: Explanation, threshold: float, time_limit: float) -> tuple
         LinearConstraint(above_all.tocsr(), 1 - inside.sum(axis=1), np.inf),
         LinearConstraint(decide.tocsr(), -gain / scale, np.inf),
     ]
-    cuts: list[Array] = []
     while True:  # the solver works to a tolerance: what it finds is checked, and cut off if it does not hold
-        extra = [LinearConstraint(vstack([csr_array(cut[None, :-1]) for cut in cuts]), [u[-1] for u in cuts], np.inf)]
         solution = milp(
             np.r_[np.ones(n), np.zeros(c)],
             integrality=np.r_[np.ones(n), np.zeros(c)],
             bounds=Bounds(0, 1),
-            constraints=constraints + (extra if cuts else []),
+            constraints=constraints,
             options={"mip_rel_gap": 0.0, "time_limit": time_limit},
         )
         if solution.status != 0:
@@ -567,7 +572,8 @@ def _smallest_set(ex: Explanation, threshold: float, time_limit: float) -> tuple
         kept = solution.x[:n] > 0.5
         if decision(kept) == wanted:
             return tuple(np.flatnonzero(kept).tolist())
-        cuts.append(np.r_[np.where(kept, -1.0, 1.0), np.zeros(c), 1.0 - kept.sum()])
+        another = np.r_[np.where(kept, -1.0, 1.0), np.zeros(c)]
+        constraints.append(LinearConstraint(another[None], 1.0 - kept.sum(), np.inf))
 
 
 def _spread(dividends: Array, shares: Array) -> Array:

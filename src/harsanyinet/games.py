@@ -112,7 +112,7 @@ def _transform(table: Floats, sign: float) -> Floats:
 
 
 def _masks(start: int, stop: int, n: int) -> Masks:
-    return (np.arange(start, stop)[:, None] >> np.arange(n)) % 2 == 1
+    return np.asarray((np.arange(start, stop)[:, None] >> np.arange(n)) % 2 == 1)
 
 
 def _players_of(table: Floats) -> int:

@@ -148,7 +148,7 @@ def _times_sparse(dividends: Array, matrix: Any) -> Array:
 
 def shares(coalitions: Coalitions) -> Array:
     """(C, P): 1/|T| for the members of T. Dividends times shares are Shapley values (Theorem 1)."""
-    return coalitions / coalitions.sum(axis=1, keepdims=True)
+    return np.asarray(coalitions / coalitions.sum(axis=1, keepdims=True))
 
 
 def group_shares(coalitions: Coalitions, groups: Coalitions) -> Array:
@@ -165,7 +165,7 @@ def owen_shares(coalitions: Coalitions, groups: Coalitions) -> Array:
 
 
 def _meets(coalitions: Coalitions, groups: Coalitions) -> Coalitions:
-    return coalitions.astype(float) @ groups.T.astype(float) > 0
+    return np.asarray(coalitions.astype(float) @ groups.T.astype(float) > 0)
 
 
 def unite_coalitions(coalitions: Coalitions) -> tuple[Coalitions, NDArray[np.intp]]:

@@ -258,9 +258,11 @@ def dividends_of_units(
     """Theorem 2: I(S) = sum of w_u z_u over the units with R_u = S, from condensed units. Returns (B, C, K)."""
     where = torch.from_numpy(np.where(position < 0, n_coalitions, position))  # dead units add zeros to a last column
     out = zs[0].new_zeros(len(zs[0]), n_coalitions + 1, len(readouts[0]), device="cpu")
-    for z, readout, place in zip(zs, readouts, where.split([r.shape[1] for r in readouts]), strict=True):
+    start = 0
+    for z, readout in zip(zs, readouts, strict=True):
         added = z if z.ndim == 3 else z[:, :, None] * readout[:, :, 0].T
-        out.index_add_(1, place, added.cpu())
+        out.index_add_(1, where[start : start + readout.shape[1]], added.cpu())
+        start += readout.shape[1]
     return out[:, :n_coalitions].numpy()
 
 
@@ -466,8 +468,9 @@ class HarsanyiMLP(HarsanyiNet):
             below = State(z, None if present is None else present.to(z.dtype), z.new_ones(self.n_players))
         states: list[State] = []
         for block in self.blocks:
+            if states:
+                below = join(states) if self.connect == "all" else states[-1]
             states.append(block(below))
-            below = join(states) if self.connect == "all" else states[-1]
         return [state.values for state in states]
 
     def _check(self, x: Tensor, present: Tensor | None) -> Tensor | None:

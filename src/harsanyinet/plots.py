@@ -181,7 +181,7 @@ def plot_interactions(
     _, _, row, name = _one_row(ex, row, output)
     k = ex._output(output, row)
     found = ex[row].index(index, min(2, ex.n_features))
-    numbers = found.values.reshape(len(found.sets), -1)[:, k]
+    numbers = found.values.reshape(len(found.sets), len(ex.output_names))[:, k]
     matrix = np.zeros((ex.n_features, ex.n_features))
     for members, number in zip(found.sets, numbers, strict=True):
         matrix[members[0], members[-1]] = matrix[members[-1], members[0]] = number

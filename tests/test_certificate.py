@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+from harsanyinet import HarsanyiMLP, verify
+
+
+def net_of(n: int = 5, gate: str = "presence", cls=HarsanyiMLP, **options) -> HarsanyiMLP:
+    return cls(n, 2, width=12, n_blocks=2, gate=gate, seed=3, **options).double().eval()
+
+
+def rows(n: int = 5, b: int = 3) -> torch.Tensor:
+    return torch.rand(b, n, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) + 0.1
+
+
+def failures(certificate) -> set[str]:
+    return {check.name for check in certificate.checks if not check.passed}
+
+
+VALUE, SHAPLEY = "v(S) from the dividends = masked forward pass", "Shapley values = brute force"
+SUM, BASE = "sum of values = v(x) - v(empty)", "base value = v(empty)"
+FIELDS, COALITIONS = "receptive fields follow from the children", "coalitions are the receptive fields"
+
+
+@pytest.mark.parametrize("gate", ["activation", "presence"])
+@pytest.mark.parametrize("connect", ["previous", "all"])
+@pytest.mark.parametrize("n", [1, 5, 20])
+def test_sound_networks_pass(gate, connect, n):
+    certificate = verify(net_of(n, gate, connect=connect), rows(n))
+    assert certificate.passed
+    assert failures(certificate) == set()
+    scopes = {check.name: check.scope for check in certificate.checks}
+    assert scopes[VALUE] == scopes[SHAPLEY] == ("proved" if n <= 16 else "sampled")
+    assert certificate.largest_output > 0
+    assert max(check.error or 0 for check in certificate.checks) < 1e-13
+    assert sum(certificate.order_spectrum) == pytest.approx(1)
+
+
+class BiasAfterTheGate(HarsanyiMLP):
+    """Adds a constant between gate and readout. The base value is moved along, so that all sums add up."""
+
+    def units(self, x, present=None):
+        zs = super().units(x, present)
+        return [zs[0] + 0.5, *zs[1:]]
+
+
+class ResidualFromANonChild(HarsanyiMLP):
+    """Adds a neighbour's activation to each unit: sums add up, R1 does not hold."""
+
+    def units(self, x, present=None):
+        zs = super().units(x, present)
+        return [zs[0] + torch.roll(zs[0], 1, dims=1), *zs[1:]]
+
+
+class FieldMissesAPlayer(HarsanyiMLP):
+    """Claims smaller receptive fields than its children have."""
+
+    def child_masks(self):
+        masks = super().child_masks()
+        masks[0] = masks[0].clone()
+        wide = masks[0].sum(1) > 1
+        masks[0][wide, masks[0][wide].float().argmax(1)] = False
+        return masks
+
+
+class SilentFieldError(HarsanyiMLP):
+    """Keeps the children as they are and reports receptive fields that miss a player."""
+
+    def structure(self):
+        from harsanyinet.fields import Structure
+
+        true = super().structure()
+        first = true.fields[0].clone()
+        wide = first.sum(1) > 1
+        first[wide, first[wide].float().argmax(1)] = False
+        return Structure(true.children, (first, *true.fields[1:]))
+
+
+@pytest.mark.parametrize("n", [5, 20])
+def test_broken_networks_fail_although_their_sums_add_up(n):
+    certificate = verify(net_of(n, cls=ResidualFromANonChild), rows(n))
+    assert failures(certificate) == {VALUE, SHAPLEY}
+    certificate = verify(net_of(n, cls=FieldMissesAPlayer), rows(n))
+    assert failures(certificate) == {VALUE, SHAPLEY}
+    certificate = verify(net_of(n, cls=SilentFieldError), rows(n))
+    assert failures(certificate) == {VALUE, SHAPLEY, FIELDS, COALITIONS}
+
+    # A constant after the gate goes to the players it does not belong to; with readouts that cancel it in the sum,
+    # efficiency and the base value hold to the last digit.
+    net = net_of(n, cls=BiasAfterTheGate)
+    with torch.no_grad():
+        net.readouts[0] -= net.readouts[0].mean((1, 2), keepdim=True)
+    certificate = verify(net, rows(n))
+    assert failures(certificate) == {VALUE, SHAPLEY}
+    assert not certificate.passed
+
+
+def test_a_bias_that_moves_the_base_value_is_found_too():
+    assert BASE in failures(verify(net_of(cls=BiasAfterTheGate), rows()))
+
+
+def test_float32_has_its_own_tolerance_and_it_can_be_tightened():
+    net, x = net_of(8).float(), rows(8).float()
+    assert verify(net, x).tolerance == 1e-5
+    assert verify(net, x).passed
+    assert not verify(net, x, tolerance=1e-12).passed
+
+
+def test_json_and_table():
+    certificate = verify(net_of(), rows(b=30), max_rows=4)
+    data = json.loads(certificate.to_json())
+    assert data["passed"] is True
+    assert data["n_rows"] == 4
+    assert {check["scope"] for check in data["checks"]} == {"proved"}
+    assert set(data["versions"]) == {"harsanyinet", "torch", "numpy", "python"}
+    text = str(certificate)
+    assert text.startswith("PASSED: 4 rows, 5 players, 2 outputs; 12 + 12 units")
+    assert "all 32 masks of 4 rows" in text
+    assert "order spectrum: 1: " in text
+
+
+def test_no_rows():
+    with pytest.raises(ValueError, match="at least one row"):
+        verify(net_of(), rows(b=0))
+
+
+def test_nan_in_the_output_fails():
+    net = net_of()
+    with torch.no_grad():
+        net.base[0] = float("nan")
+    assert not verify(net, rows()).passed

@@ -1,0 +1,297 @@
+from __future__ import annotations
+
+import copy
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from harsanyinet import HarsanyiMLP, load, save
+from harsanyinet import network as network_module
+from harsanyinet.files import ModelFileError
+from harsanyinet.games import brute_force_shapley
+
+KINDS = {
+    "paper": {},
+    "product, all blocks": {"soft_and": "product", "connect": "all", "initial_children": 0.3},
+    "presence": {"gate": "presence"},
+    "presence, all blocks": {"gate": "presence", "connect": "all", "channels": 3},
+    "presence, learned": {"gate": "presence", "learn_children": True, "channels": 2, "connect": "all"},
+}
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+def build(kind: str, n: int = 6, k: int = 2, seed: int = 0, **more) -> HarsanyiMLP:
+    net = HarsanyiMLP(n, k, width=15, n_blocks=3, seed=seed, **(KINDS[kind] | more))
+    if net.gate == "activation":
+        with torch.no_grad():
+            for block in net.blocks:
+                block.weight.abs_()  # deeper blocks act
+    return net.eval()
+
+
+def rows(n: int = 6, b: int = 5, seed: int = 0, dtype=torch.float32) -> torch.Tensor:
+    return torch.rand(b, n, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype) + 0.05
+
+
+@every_kind
+def test_same_seed_same_bits_and_no_global_randomness(kind):
+    state = torch.random.get_rng_state()
+    a, b, other = build(kind), build(kind), build(kind, seed=1)
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert all(torch.equal(p, q) for p, q in zip(a.state_dict().values(), b.state_dict().values(), strict=True))
+    assert torch.equal(a(rows()), b(rows()))
+    assert not torch.equal(a(rows()), other(rows()))
+    assert np.array_equal(a.explain(rows()).values, b.explain(rows()).values)
+
+
+@every_kind
+def test_state_dict_deepcopy_and_dtype(kind):
+    net, fresh = build(kind), build(kind, seed=5)
+    fresh.load_state_dict(net.state_dict())
+    assert torch.equal(net(rows()), fresh(rows()))
+    assert torch.equal(copy.deepcopy(net)(rows()), net(rows()))
+    double = copy.deepcopy(net).double()
+    assert double(rows(dtype=torch.float64)).dtype == torch.float64
+    np.testing.assert_allclose(double.explain(rows().double()).values, net.explain(rows()).values, atol=1e-5)
+
+
+@every_kind
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_model_files(kind, dtype, tmp_path):
+    net = build(kind, baseline=np.arange(6) / 10).to(dtype)
+    with torch.no_grad():
+        for block in net.blocks:
+            if "tau" in dict(block.named_parameters()):
+                block.tau[0] = -block.tau[0]  # learned children differ from the initial ones
+    save(net, tmp_path / "net.hnet")
+    again = load(tmp_path / "net.hnet")
+    assert torch.equal(again(rows(dtype=dtype)), net(rows(dtype=dtype)))
+    assert np.array_equal(again.explain(rows(dtype=dtype)).values, net.explain(rows(dtype=dtype)).values)
+    assert not again.training
+
+
+def test_a_model_file_whose_settings_do_not_fit(tmp_path):
+    net = build("paper")
+    net.config["width"] = 99
+    save(net, tmp_path / "net.hnet")
+    with pytest.raises(ModelFileError, match="settings do not fit its weights"):
+        load(tmp_path / "net.hnet")
+
+
+@every_kind
+def test_structure_follows_the_children(kind):
+    """The receptive fields are kept, and must not outlive the children that they came from."""
+    net = build(kind)
+    before = net.explain(rows()).coalitions
+    assert net.structure() is net.structure()
+    with torch.no_grad():
+        net.blocks[0].tau.data[:, 0] = -1.0  # even behind autograd's back
+    after = net.explain(rows())
+    assert before[:, 0].any()
+    assert not after.coalitions[:, 0].any()
+    assert np.all(after.values[:, 0] == 0)
+
+
+@pytest.mark.parametrize("kind", ["presence", "presence, learned"])
+@pytest.mark.parametrize("channels", [1, 2])
+def test_few_among_many_players_take_the_sparse_path(kind, channels, monkeypatch):
+    """Beyond enumeration: sub-games of 10 players against brute force, and the dense path as a second opinion."""
+    net = HarsanyiMLP(200, 3, width=300, n_blocks=2, seed=1, **(KINDS[kind] | {"channels": channels})).double().eval()
+    x = rows(200, 3, dtype=torch.float64)
+    used = []
+    real = network_module._sparse
+    monkeypatch.setattr(network_module, "_sparse", lambda m: used.append(1) or real(m))
+    ex = net.explain(x)
+    assert used
+    np.testing.assert_allclose(ex.values, net.shapley_values(x).detach().numpy(), atol=1e-13)
+    players = list(range(0, 200, 20))
+
+    def subgame(masks):
+        whole = np.ones((len(masks), 200), dtype=bool)
+        whole[:, players] = masks
+        return net.game(x, 2)(whole)
+
+    np.testing.assert_allclose(ex.restrict(players).values[2], brute_force_shapley(subgame, 10), atol=1e-12)
+
+
+def test_silent_blocks_are_skipped_and_nothing_is_lost():
+    """Deep units that act on few rows: skipped rows and sparse sums against the same network with gradients on."""
+    net = HarsanyiMLP(12, 2, width=40, n_blocks=3, initial_children=3, seed=4).double().eval()
+    x = torch.randn(3000, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        zs = net.units(x)
+        out = net(x)
+    density = [float((z != 0).double().mean()) for z in zs]
+    assert 0 < density[2] < density[1] < 0.2 < density[0]
+    assert (zs[1] != 0).any(2).sum(1).ge(3).double().mean() < 0.5  # the third block leaves most rows out
+    for a, b in zip(zs, net.units(x), strict=True):
+        torch.testing.assert_close(a, b.detach(), rtol=0, atol=1e-14)
+    torch.testing.assert_close(out, net(x).detach(), rtol=0, atol=1e-14)
+    np.testing.assert_allclose(net.explain(x).values, net.shapley_values(x).detach().numpy(), atol=1e-14)
+
+
+@every_kind
+def test_chunks_of_rows_change_nothing(kind, monkeypatch):
+    net, x = build(kind), rows(b=700)
+    present = torch.rand(700, 6, generator=torch.Generator().manual_seed(1)) < 0.7
+    with torch.no_grad():
+        whole, masked = net(x), net(x, present)
+    ex = net.explain(x, present)
+    monkeypatch.setattr(network_module, "CHUNK", 1)  # 256 rows at a time
+    with torch.no_grad():
+        assert len(net._chunks(x, present)) == 3
+        torch.testing.assert_close(net(x), whole, rtol=0, atol=1e-6)
+        torch.testing.assert_close(net(x, present), masked, rtol=0, atol=1e-6)
+        torch.testing.assert_close(net(x, present[0]), torch.cat([net(x[i : i + 1], present[0]) for i in range(700)]))
+    pieces = net.explain(x, present)
+    np.testing.assert_allclose(pieces.values, ex.values, atol=1e-6)
+    np.testing.assert_allclose(pieces.dividends, ex.dividends, atol=1e-6)
+
+
+@every_kind
+def test_gradients_of_the_values(kind):
+    """A loss on explanations: the gradient by autograd against finite differences of explain()."""
+    net = build(kind, n=4, k=2).double()
+    x = rows(4, 3, dtype=torch.float64)
+    parameter = net.readouts[0] if kind == "presence" else net.blocks[0].weight
+    net.shapley_values(x)[:, 1, 0].square().sum().backward()
+    assert parameter.grad is not None
+    index = tuple(int(i) for i in torch.unravel_index(parameter.grad.abs().argmax(), parameter.shape))
+    step = 1e-6
+    found = []
+    for sign in (1, -1):
+        with torch.no_grad():
+            parameter[index] += sign * step
+            found.append((net.explain(x).values[:, 1, 0] ** 2).sum())
+            parameter[index] -= sign * step
+    assert parameter.grad[index].item() == pytest.approx((found[0] - found[1]) / (2 * step), rel=1e-5)
+    assert abs(parameter.grad[index].item()) > 1e-6
+
+
+@every_kind
+@pytest.mark.parametrize("masked", [False, True])
+def test_torch_compile(kind, masked):
+    """One graph without breaks. The compiled network always gates and leaves out the check for infinities."""
+    net, x = build(kind), rows()
+    present = torch.rand(5, 6, generator=torch.Generator().manual_seed(2)) < 0.7 if masked else None
+    compiled = torch.compile(net, backend="aot_eager", fullgraph=True)
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(x, present), net(x, present), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["presence", "presence, learned"])
+def test_missing_values_are_absent_players(kind):
+    net, x = build(kind, columns=[0, 1, 2, 2, 3, 4]), rows()
+    x[1, 3] = float("nan")  # one column of player 2
+    present = torch.ones(5, 5, dtype=torch.bool)
+    present[1, 2] = False
+    clean = x.clone()
+    clean[1, 3] = 123.0
+    assert torch.equal(net(x), net(clean, present))
+    ex = net.explain(x)
+    assert np.all(ex.values[1, 2] == 0)
+    assert not np.all(ex.values[0, 2] == 0)
+
+
+def test_training_mode():
+    net = build("presence", dropout=0.3)
+    net.explain(rows())
+    with pytest.raises(RuntimeError, match=r"exact in evaluation mode only.*call \.eval\(\) first"):
+        net.train().explain(rows())
+    with pytest.raises(RuntimeError, match="evaluation mode"):
+        net.shapley_values(rows())
+    exact = build("paper").train()  # nothing random inside: training mode changes nothing
+    assert np.array_equal(exact.explain(rows()).values, exact.eval().explain(rows()).values)
+
+
+def test_explanations_do_not_follow_the_network():
+    net = build("presence")
+    ex = net.explain(rows())
+    before = net.explain(rows()).dividends.copy()
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.add_(1.0)
+    np.testing.assert_array_equal(ex.dividends, before)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"gamma": 0.0}, r"gamma must be positive, however: gamma=0\.0"),
+        ({"beta": -1.0}, r"beta must be positive, however: beta=-1\.0"),
+        ({"n_features": 0}, "n_features must be at least 1, however: n_features=0"),
+        ({"n_outputs": 0}, "n_outputs must be at least 1"),
+        ({"n_blocks": 0}, "n_blocks must be at least 1"),
+        ({"width": 0}, "width must be at least 1"),
+        ({"gate": "or"}, "gate must be one of 'activation', 'presence', however: gate='or'"),
+        ({"connect": "none"}, "connect must be one of 'previous', 'all'"),
+        ({"soft_and": "sum"}, "soft_and must be one of"),
+        ({"gate": "presence", "activation": "sigmoid"}, "activation must be one of 'relu', 'gelu', 'silu', 'tanh'"),
+        ({"gate": "presence", "dropout": 1.0}, r"dropout must lie in \[0, 1\)"),
+        ({"gate": "presence", "channels": 0}, "channels must be at least 1"),
+        ({"gate": "presence", "set_sizes": ()}, "set_sizes must be positive sizes"),
+        ({"gate": "presence", "initial_children": 2}, "initial_children belongs to the activation gate"),
+        ({"gate": "presence", "sets": []}, "sets must hold at least one set"),
+        ({"gate": "presence", "sets": [[0, 9]]}, "sets must hold players 0 to 3, however: 9 in set 0"),
+        ({"channels": 4}, "belong to the presence gate, however: gate='activation'"),
+        ({"initial_children": 5}, "between 0 and the 4 candidates of a block, however: initial_children=5"),
+        ({"initial_children": 1.5}, r"share must lie in \(0, 1\]"),
+        ({"columns": [0, 1]}, "columns must name a player for each of 4 columns, however: 2 given"),
+        ({"columns": [0, 1, 3, 3]}, "without a gap"),
+        ({"baseline": [0.0, 1.0]}, "baseline must hold 4 finite numbers"),
+        ({"baseline": [0.0, 1.0, 2.0, float("nan")]}, "baseline must hold 4 finite numbers"),
+    ],
+)
+def test_bad_settings_get_one_sentence(options, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        HarsanyiMLP(options.pop("n_features", 4), options.pop("n_outputs", 2), **options)
+    assert "\n" not in str(caught.value)
+
+
+@every_kind
+@pytest.mark.parametrize(
+    ("x", "present", "error", "message"),
+    [
+        (torch.rand(5, 4), None, ValueError, r"x must have shape \(rows, 6\), however: \(5, 4\)"),
+        (torch.rand(6), None, ValueError, r"x must have shape \(rows, 6\), however: \(6,\)"),
+        (torch.rand(5, 6).double(), None, TypeError, "network's dtype torch.float32, however: torch.float64"),
+        (torch.ones(5, 6, dtype=torch.int64), None, TypeError, "however: torch.int64"),
+        (np.ones((5, 6)), None, TypeError, "x must be a torch tensor, however: ndarray"),
+        (torch.full((5, 6), float("inf")), None, ValueError, "x must be finite, however: column 0 holds an infinity"),
+        (torch.rand(5, 6), torch.ones(5, 5, dtype=torch.bool), ValueError, r"\(6,\) or \(5, 6\), however: \(5, 5\)"),
+        (torch.rand(5, 6), torch.ones(4, 6, dtype=torch.bool), ValueError, r"however: \(4, 6\)"),
+        (torch.rand(5, 6), torch.ones(5, 6), TypeError, "present must be a bool tensor.*however: torch.float32"),
+        (torch.rand(5, 6), np.ones(6, dtype=bool), TypeError, "present must be a bool tensor.*however: ndarray"),
+    ],
+)
+def test_bad_input_gets_one_sentence(kind, x, present, error, message):
+    net = build(kind)
+    for call in (net, net.explain, net.shapley_values, torch.no_grad()(net.__call__)):
+        with pytest.raises(error, match=message) as caught:
+            call(x, present)
+        assert "\n" not in str(caught.value)
+
+
+def test_nan_in_the_activation_gate():
+    x = rows()
+    x[3, 2] = float("nan")
+    with pytest.raises(ValueError, match="needs a number in every cell, however: column 2 holds NaN; fill it, or use"):
+        build("paper")(x)
+
+
+def test_large_but_finite_input_is_no_infinity():
+    x = torch.full((5, 6), 3e38)  # the sum overflows, the values do not
+    build("presence")._check(x, None)
+
+
+def test_import_is_light():
+    """pandas, scikit-learn, scipy, matplotlib and shap stay out until someone needs them."""
+    code = (
+        "import sys, harsanyinet; "
+        "heavy = {'pandas', 'sklearn', 'scipy', 'matplotlib', 'shap', 'shapiq', 'captum'} & set(sys.modules); "
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
