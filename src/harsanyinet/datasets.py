@@ -287,7 +287,8 @@ def read_rows(path: str | os.PathLike[str], n_columns: int) -> NDArray[np.float6
     try:
         frame = pd.read_csv(path, header=None, skipinitialspace=True)
     except (pd.errors.EmptyDataError, pd.errors.ParserError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} must be a CSV of numbers without a header, however: {error}") from error
+        reason = " ".join(str(error).split())
+        raise ValueError(f"{path} must be a CSV of numbers without a header, however: {reason}") from error
     if frame.shape[1] != n_columns:
         raise ValueError(f"{path} must have {n_columns} columns, as the model does, however: {frame.shape[1]}")
     for column in frame.columns:

@@ -86,8 +86,8 @@ class Explanation:
             raise ValueError(f"feature_names must be {n} different names, however: {self.feature_names}")
         default = ["output"] if k == 1 else [f"output {i}" for i in range(k)]
         self.output_names = default if output_names is None else [str(o) for o in output_names]
-        if len(self.output_names) != k:
-            raise ValueError(f"output_names must be {k} names, however: {self.output_names}")
+        if len(self.output_names) != k or len(set(self.output_names)) != k:
+            raise ValueError(f"output_names must be {k} different names, however: {self.output_names}")
         self.data = None if data is None else _frozen(np.asarray(data))
         if self.data is not None and self.data.shape != (len(self), n):
             raise ValueError(f"data must have shape ({len(self)}, {n}), however: {self.data.shape}")
@@ -159,8 +159,7 @@ class Explanation:
         Returns:
             An object with `.sets` (tuples of feature indices) and `.values` (B, len(sets)[, K]).
         """
-        if order is None:
-            order = 1 if name in ("SV", "BV") else min(2, self.n_features)
+        order = self._order(name, order)
         found = indices.interaction_index(self._coalitions, self._all_dividends, name, order)
         return InteractionIndex(name, order, found.sets, self._drop(found.values))
 
@@ -271,14 +270,15 @@ class Explanation:
             output_names=None if len(self.output_names) == 1 else list(self.output_names),
         )
 
-    def to_shapiq(self, row: int, index: str = "SII", order: int = 2, output: str | int | None = None) -> Any:
+    def to_shapiq(self, row: int, index: str = "SII", order: int | None = None, output: str | int | None = None) -> Any:
         """An index of one row as `shapiq.InteractionValues`; every shapiq plot works on it.
 
-        `output` is a name or position; by default the row's largest output.
+        `order` is as in `index`; `output` is a name or position, by default the row's largest output.
         """
         shapiq = _need("shapiq", "shapiq")
         one = self[self._row(row)]
         k = one._output(output, 0)
+        order = self._order(index, order)
         found = indices.interaction_index(one._coalitions, one._all_dividends, index, order)
         base = float(np.broadcast_to(one._base, (1, one._base.shape[-1]))[0, k])
         return shapiq.InteractionValues(
@@ -485,6 +485,9 @@ class Explanation:
             total = np.einsum("bc,bck->bk", inside.astype(a.dtype), a)
         return np.asarray(self._base + total)
 
+    def _order(self, name: str, order: int | None) -> int:
+        return order if order is not None else 1 if name in ("SV", "BV") else min(2, self.n_features)
+
     def _positions(self, features: Sequence[str | int]) -> list[int]:
         if isinstance(features, str):
             raise TypeError(f"features come as a list of names or positions, however: the string {features!r}")
@@ -626,7 +629,7 @@ def _plain(cell: Any) -> Any:
 
 
 def _short(cell: Any) -> str:
-    return f"{cell:.4g}" if isinstance(cell, float | np.floating) else str(cell)
+    return f"{cell:,.6g}" if isinstance(cell, float | np.floating) else str(cell)
 
 
 def _need(module: str, extra: str) -> Any:

@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from harsanyinet import HarsanyiMLP, save
+from harsanyinet.cli import main
+
+
+@pytest.fixture
+def model(tmp_path):
+    net = HarsanyiMLP(4, 2, width=10, gate="presence", seed=0).eval()
+    save(net, tmp_path / "model.hnet")
+    (tmp_path / "rows.csv").write_text("0.1,0.2,-0.3,4\n1,,2,3\n")
+    return tmp_path
+
+
+def run(capsys, *arguments: object) -> tuple[int, str, str]:
+    code = main([str(a) for a in arguments])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_verify(model, capsys):
+    code, out, err = run(capsys, "verify", model / "model.hnet", model / "rows.csv", "-o", model / "certificate.json")
+    assert code == 0
+    assert out.startswith("PASSED: 2 rows, 4 players, 2 outputs")
+    assert err == ""
+    assert json.loads((model / "certificate.json").read_text())["passed"] is True
+    code, out, _ = run(capsys, "verify", model / "model.hnet", model / "rows.csv", "--double", "--max-rows", 1)
+    assert code == 0
+    assert "tolerance 1e-12" in out
+    assert "PASSED: 1 rows" in out
+
+
+def test_verify_fails_with_exit_code_1(model, capsys, monkeypatch):
+    monkeypatch.setattr(HarsanyiMLP, "_read", lambda self, zs: self.base + sum(z.sum((1, 2)) for z in zs)[:, None])
+    code, out, _ = run(capsys, "verify", model / "model.hnet", model / "rows.csv")
+    assert code == 1
+    assert out.startswith("FAILED")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("1,2,3\n", "must have 4 columns, as the model does, however: 3"),
+        ("a,b,c,d\n1,2,3,4\n", "must hold numbers only and no header, however: 'a' in line 1"),
+        ("1,2,3,4\n1,2,3,x\n", "however: 'x' in line 2"),
+        ("", "must be a CSV of numbers without a header, however: No columns to parse"),
+        ("1,2,3,4\n1,2,3,4,5\n", "must be a CSV of numbers without a header"),
+        ("1,2,3,inf\n", "x must be finite, however: column 3 holds an infinity"),
+        (b"\xff\xfe\x00", "must be a CSV of numbers without a header"),
+    ],
+)
+def test_wrong_rows_get_one_line(model, capsys, content, message):
+    (model / "rows.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
+    code, out, err = run(capsys, "verify", model / "model.hnet", model / "rows.csv")
+    assert code == 2
+    assert out == ""
+    assert message in err
+    assert err.startswith("harsanyinet: ")
+    assert err.count("\n") == 1
+
+
+def test_wrong_model_files_get_one_line(model, capsys):
+    cases = {
+        "missing.hnet": None,
+        "foreign.hnet": b"PK\x03\x04 not ours",
+        "cut.hnet": (model / "model.hnet").read_bytes()[:900],
+    }
+    for name, content in cases.items():
+        if content is not None:
+            (model / name).write_bytes(content)
+        code, _, err = run(capsys, "verify", model / name, model / "rows.csv")
+        assert code == 2
+        assert name in err
+        assert err.count("\n") == 1
+
+
+def test_the_result_of_a_failed_write_is_one_line(model, capsys):
+    code, _, err = run(capsys, "verify", model / "model.hnet", model / "rows.csv", "-o", model / "no" / "c.json")
+    assert code == 2
+    assert err.count("\n") == 1
+
+
+def test_interrupt_and_traceback_switch(model, capsys, monkeypatch):
+    def interrupted(path):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("harsanyinet.storage.load", interrupted)
+    assert run(capsys, "verify", model / "model.hnet", model / "rows.csv") == (130, "", "interrupted\n")
+    monkeypatch.undo()
+    monkeypatch.setenv("HARSANYINET_TRACEBACK", "1")
+    with pytest.raises(FileNotFoundError):
+        main(["verify", "nowhere.hnet", str(model / "rows.csv")])
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["demo", "--help"], ["verify", "--help"], ["bench", "--help"]])
+def test_help(arguments, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    assert stopped.value.code == 0
+    assert "usage: harsanyinet" in capsys.readouterr().out
+
+
+def test_unknown_command_and_version(capsys):
+    for arguments, code in ((["juggle"], 2), ([], 2), (["bench", "everything"], 2), (["--version"], 0)):
+        with pytest.raises(SystemExit) as stopped:
+            main(arguments)
+        assert stopped.value.code == code
+
+
+def test_demo(tmp_path, capsys):
+    code, out, _ = run(capsys, "demo", "--quick", "-o", tmp_path / "demo")
+    assert code == 0
+    assert "as exact as float32 is" in out
+    assert "probability of '>50K'" in out
+    assert "the decision is the same" in out
+    pictures = {p.name for p in (tmp_path / "demo").glob("*.png")}
+    assert pictures == {f"{name}.png" for name in (
+        "waterfall", "importance", "beeswarm", "interactions", "network", "order_spectrum", "receptive_fields",
+    )}  # fmt: skip
+    code, out, _ = run(
+        capsys, "verify", tmp_path / "demo" / "model.hnet", tmp_path / "demo" / "rows.csv", "--max-rows", 2
+    )
+    assert code == 0
+
+
+def test_demo_without_census(tmp_path, capsys, monkeypatch):
+    from harsanyinet import datasets
+    from harsanyinet.experiments import demo
+
+    def absent():
+        raise datasets.DatasetNotFoundError("not here")
+
+    monkeypatch.setattr(demo, "load_census", absent)
+    code, out, _ = run(capsys, "demo", "--quick", "-o", tmp_path / "demo")
+    assert code == 0
+    assert "breast" in out
+
+
+def test_bench_core(tmp_path, capsys, monkeypatch):
+    from harsanyinet.experiments import bench_core
+
+    monkeypatch.setattr(bench_core, "BATCHES", (1, 8))
+    monkeypatch.setattr(bench_core, "cases", lambda quick: [bench_core.Case(4, "activation", 6, 2, {})])
+    code, out, _ = run(capsys, "bench", "core", "--quick", "-o", tmp_path / "r" / "core.json")
+    assert code == 0
+    result = json.loads((tmp_path / "r" / "core.json").read_text())
+    assert [row["batch"] for row in result["rows"]] == [1, 8]
+    assert all(row["explain_ms"] > 0 and row["forward/plain"] > 0 for row in result["rows"])
+    assert set(result["rows"][-1]["peak_mib"]) == {"plain", "forward", "explain"}
+    assert "activation" in out
+
+
+def test_bench_exactness(tmp_path, capsys, monkeypatch):
+    """The paper's configuration, hardly trained: exact all the same."""
+    from harsanyinet.experiments import bench_exactness
+
+    real = bench_exactness.label_coded
+    monkeypatch.setattr(bench_exactness, "label_coded", lambda split: tuple(part[:600] for part in real(split)))
+    code, _, _ = run(capsys, "bench", "exactness", "--quick", "-o", tmp_path / "e.json")
+    assert code == 0
+    ours = json.loads((tmp_path / "e.json").read_text())["ours"]
+    assert len(ours) == 2
+    for found in ours.values():
+        assert found["rmse_float64"] < 1e-13
+        assert found["rmse_float32"] < 1e-6
+        assert found["max_logit"] > 0.01
+
+
+def test_module_entry_point():
+    code = "from harsanyinet.cli import main; raise SystemExit(main(['verify', 'nowhere.hnet', 'rows.csv']))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert "nowhere.hnet" in done.stderr
+
+
+def test_coding_of_census():
+    from harsanyinet.datasets import load_census
+    from harsanyinet.experiments.census import Coding, label_coded
+
+    split = load_census()
+    coding = Coding.fit(split.train)
+    x = coding.transform(split.test)
+    assert x.shape == (16_281, len(coding.columns))
+    missing = split.test.isna().to_numpy()
+    by_player = torch.stack([x[:, np.array(coding.columns) == p].isnan().any(1) for p in range(12)], 1).numpy()
+    assert np.array_equal(by_player & missing, missing)
+    one_hot = x[:, np.array(coding.columns) == list(split.test.columns).index("race")].numpy()
+    assert np.array_equal(one_hot.sum(1), np.ones(len(x)))
+    x_train, y_train, x_test, _ = label_coded(load_census(rows="complete"))
+    assert x_train.shape == (30_162, 12)
+    assert x_test.shape == (15_060, 12)
+    assert float(x_train.mean(0).abs().max()) < 1e-12
+    assert not bool(x_test.isnan().any())
+    assert y_train.float().mean().item() == pytest.approx(0.249, abs=1e-3)
