@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harsanyinet import indices
 from harsanyinet.indices import (
     INDICES,
     InteractionIndex,
@@ -162,7 +163,7 @@ class TestWeight:
         with pytest.raises(ValueError, match=message):
             weight(name, 1, 1, 1)
         with pytest.raises(ValueError, match=message):
-            interaction_index(np.ones((1, 2), dtype=bool), np.ones((1, 1, 1)), name, 1)
+            interaction_index(np.zeros((0, 2), dtype=bool), np.ones((1, 0, 1)), name, 1)
 
 
 class TestIndex:
@@ -309,6 +310,12 @@ class TestIndexErrors:
         terms = sum(comb(40, s) for s in range(1, 9))
         with pytest.raises(ValueError, match=f"SII of order 8 has {terms:,} terms here, more than 50,000,000; lower"):
             interaction_index(coalitions, np.ones((1, 1, 1)), "SII", 8)
+
+    def test_as_many_terms_as_allowed(self, monkeypatch):
+        monkeypatch.setattr(indices, "MAX_TERMS", 6)
+        assert len(interaction_index(*self.pair, "SII", 2).sets) == 6
+        with pytest.raises(ValueError, match="SII of order 3 has 7 terms here, more than 6"):
+            interaction_index(*self.pair, "SII", 3)
 
     def test_a_high_order_is_fine_where_coalitions_are_small(self):
         coalitions = np.zeros((39, 40), dtype=bool)

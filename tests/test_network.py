@@ -102,8 +102,8 @@ def test_few_among_many_players_take_the_sparse_path(kind, channels, monkeypatch
     net = HarsanyiMLP(200, 3, width=300, n_blocks=2, seed=1, **(KINDS[kind] | {"channels": channels})).double().eval()
     x = rows(200, 3, dtype=torch.float64)
     used = []
-    real = network_module._sparse
-    monkeypatch.setattr(network_module, "_sparse", lambda m: used.append(1) or real(m))
+    real = network_module._csr
+    monkeypatch.setattr(network_module, "_csr", lambda m: used.append(1) or real(m))
     ex = net.explain(x)
     assert used
     np.testing.assert_allclose(ex.values, net.shapley_values(x).detach().numpy(), atol=1e-13)
@@ -177,6 +177,7 @@ def test_torch_compile(kind, masked):
     """One graph without breaks. The compiled network always gates and leaves out the check for infinities."""
     net, x = build(kind), rows()
     present = torch.rand(5, 6, generator=torch.Generator().manual_seed(2)) < 0.7 if masked else None
+    torch.compiler.reset()  # the limit of recompilations is per process
     compiled = torch.compile(net, backend="aot_eager", fullgraph=True)
     with torch.no_grad():
         torch.testing.assert_close(compiled(x, present), net(x, present), rtol=0, atol=1e-6)
@@ -207,8 +208,9 @@ def test_training_mode():
     assert np.array_equal(exact.explain(rows()).values, exact.eval().explain(rows()).values)
 
 
-def test_explanations_do_not_follow_the_network():
-    net = build("presence")
+@every_kind
+def test_explanations_do_not_follow_the_network(kind):
+    net = build(kind)
     ex = net.explain(rows())
     before = net.explain(rows()).dividends.copy()
     with torch.no_grad():

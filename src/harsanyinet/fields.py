@@ -59,6 +59,16 @@ class Structure:
         return tuple(f.double() / f.sum(1, keepdim=True).clamp_min(1) for f in self.fields)
 
     @cached_property
+    def sparse(self) -> tuple[bool, ...]:
+        """Per block, whether its fields are so small among so many players that a sparse product pays."""
+        return tuple(f.numel() > 2**14 and 20 * int(f.sum()) < f.numel() for f in self.fields)
+
+    @cached_property
+    def uniform(self) -> bool:
+        """Whether all blocks have the same fields, as when deeper blocks keep each unit's own set."""
+        return all(torch.equal(self.fields[0], f) for f in self.fields[1:])
+
+    @cached_property
     def united(self) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
         """The unique receptive fields (C, P), none empty, and each unit's position among them (-1: a dead unit)."""
         return unite_coalitions(torch.cat(self.fields).cpu().numpy())

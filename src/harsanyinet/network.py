@@ -8,8 +8,9 @@ dense network for tables.
 from __future__ import annotations
 
 import warnings
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any, Literal
 
 import numpy as np
@@ -27,6 +28,7 @@ from harsanyinet.blocks import (
     first_children,
     first_sets,
     join,
+    on_acting_rows,
 )
 from harsanyinet.explanation import Explanation
 from harsanyinet.fields import Connect, Structure, receptive_fields
@@ -44,7 +46,7 @@ CHUNK = 2**19
 """Inference runs in chunks of rows with about so many values per block: fresh memory costs more than arithmetic."""
 
 
-class HarsanyiNet(nn.Module):
+class HarsanyiNet(nn.Module, ABC):
     """A network whose output is a constant plus a weighted sum of Harsanyi units (Theorems 2 and 3).
 
     Subclasses say how units are computed, which children they have and which player stands behind each input.
@@ -92,10 +94,7 @@ class HarsanyiNet(nn.Module):
     def _read(self, zs: list[Tensor]) -> Tensor:
         out = self.base
         for z, readout in zip(zs, self.readouts, strict=True):
-            if z.is_contiguous():
-                out = out + F.linear(z.flatten(1), readout.flatten(1))
-            else:
-                out = out + contributions(z, readout).sum(0)
+            out = out + F.linear(z.flatten(1), readout.flatten(1))
         return out
 
     def _chunks(self, x: Tensor, present: Tensor | None) -> list[tuple[Tensor, Tensor | None]]:
@@ -114,7 +113,9 @@ class HarsanyiNet(nn.Module):
     def shapley_values(self, x: Tensor, present: Tensor | None = None) -> Tensor:
         """Exact Shapley values (B, P, K) as a tensor that gradients flow through, for losses on explanations."""
         self._check_mode()
-        return shapley_of_units(self.units(x, present), list(self.readouts), self.structure())
+        readouts = list(self.readouts)
+        units = [condensed(z, readout) for z, readout in zip(self.units(x, present), readouts, strict=True)]
+        return shapley_of_units(units, readouts, self.structure())
 
     def explain(
         self,
@@ -136,19 +137,18 @@ class HarsanyiNet(nn.Module):
         """
         self._check_mode()
         structure = self.structure()
-        readouts = [readout.detach() for readout in self.readouts]
+        readouts = [readout.detach().clone() for readout in self.readouts]  # an explanation outlives its network
         values, kept = [], []
         with torch.no_grad():
             for rows, mask in self._chunks(x, present):
-                zs = self.units(rows, mask)
-                values.append(shapley_of_units(zs, readouts, structure))
-                kept.append([_condensed(z, readout) for z, readout in zip(zs, readouts, strict=True)])
+                kept.append([condensed(z, r) for z, r in zip(self.units(rows, mask), readouts, strict=True)])
+                values.append(shapley_of_units(kept[-1], readouts, structure))
         coalitions, position = structure.united
         if data is None and x.ndim == 2 and x.shape[1] == self.n_players:
             data = x.detach().cpu().numpy()
 
         def dividends() -> NDArray[Any]:
-            return np.concatenate([dividends_of_units(zs, readouts, position, len(coalitions)) for zs in kept])
+            return np.concatenate([dividends_of_units(part, readouts, position, len(coalitions)) for part in kept])
 
         return Explanation(
             values=(values[0] if len(values) == 1 else torch.cat(values)).cpu().numpy(),
@@ -191,79 +191,69 @@ class HarsanyiNet(nn.Module):
             )
 
 
-def contributions(z: Tensor, readout: Tensor) -> Tensor:
-    """What each unit adds to each output: (B, U, C) and (K, U, C) -> (U, B, K)."""
-    return torch.bmm(z.transpose(0, 1), readout.permute(1, 2, 0))
+def condensed(z: Tensor, readout: Tensor) -> Tensor:
+    """All that values and dividends need of a block: scalar units (B, U), or what units add to outputs, (U, B, K)."""
+    return z[:, :, 0] if z.shape[2] == 1 else torch.bmm(z.transpose(0, 1), readout.permute(1, 2, 0))
 
 
-def shapley_of_units(zs: Sequence[Tensor], readouts: Sequence[Tensor], structure: Structure) -> Tensor:
+def shapley_of_units(units: Sequence[Tensor], readouts: Sequence[Tensor], structure: Structure) -> Tensor:
     """Theorem 3: phi(i) = sum over blocks and units of w_u z_u 1[i in R_u] / |R_u|, for all rows and outputs.
 
     One matrix product per block; no rows x units x players tensor. In inference, sparse where it pays: units that are
     silent on nearly all rows (deep blocks of the activation gate) and receptive fields of a few among many players.
 
+    Args:
+        units: Per block, what `condensed` returns.
+        readouts: (K, U, C) per block.
+        structure: Of the network.
+
     Returns:
         (B, P, K).
     """
-    total: Tensor | None = None
-    for z, readout, share in zip(zs, readouts, structure.shares, strict=True):
-        part = _spread(z, readout, share)
-        if part is not None:
-            total = part if total is None else total + part
-    if total is None:
-        return zs[0].new_zeros(len(zs[0]), structure.fields[0].shape[1], len(readouts[0]))
-    return total
+    if units[0].ndim == 3 and structure.uniform:  # every block has the same fields: add up first, spread once
+        units, readouts = [reduce(torch.add, units)], readouts[:1]
+    parts = [
+        _spread(z, readout, share.to(z.dtype), sparse and not torch.is_grad_enabled())
+        for z, readout, share, sparse in zip(units, readouts, structure.shares, structure.sparse, strict=False)
+    ]
+    return reduce(torch.add, parts)
 
 
-def _spread(z: Tensor, readout: Tensor, share: Tensor) -> Tensor | None:
-    """One block's part of the Shapley values, (B, P, K); None for nothing."""
-    (b, _, channels), (k, _, _), n = z.shape, readout.shape, share.shape[1]
-    share = share.to(z.dtype)  # (U, P)
-    inference = not torch.is_grad_enabled()
-    few_members = inference and share.numel() > 2**14 and 20 * torch.count_nonzero(share) < share.numel()
-    if channels > 1:
-        added = contributions(z, readout).flatten(1)  # (U, B K)
-        product = _sparse(share.T) @ added if few_members else share.T @ added
+def _spread(z: Tensor, readout: Tensor, share: Tensor, sparse: bool) -> Tensor:
+    """One block's part of the Shapley values, (B, P, K)."""
+    k, n = len(readout), share.shape[1]
+    if z.ndim == 3:
+        b = z.shape[1]
+        product = (_csr(share.T) if sparse else share.T) @ z.flatten(1)  # (P, U) @ (U, B K)
         return product.view(n, b, k).transpose(0, 1)
-    z, readout = z.flatten(1), readout.flatten(1)
-    if few_members:
-        product = _sparse((readout[:, None, :] * share.T).flatten(0, 1)) @ z.T  # (K P, B)
+    b, weight = len(z), readout[:, :, 0]
+    if sparse:
+        product = _csr((weight[:, None, :] * share.T).flatten(0, 1)) @ z.T  # (K P, U) @ (U, B)
         return product.view(k, n, b).permute(2, 1, 0)
-    spread = (readout.T[:, :, None] * share[:, None, :]).flatten(1)  # (U, K P)
-    n_acting = torch.count_nonzero(z) if inference else z.numel()
-    if n_acting == 0:
-        return None
-    if 20 * n_acting < z.numel():
-        rows, units = torch.nonzero(z, as_tuple=True)
-        product = z.new_zeros(b, k * n).index_add_(0, rows, spread[units] * z[rows, units][:, None])
-    else:
-        product = z @ spread
+    spread = (weight.T[:, :, None] * share[:, None, :]).flatten(1)  # (U, K P)
+    product = on_acting_rows(lambda rows: rows @ spread, z, 1, k * n)
     return product.view(b, k, n).transpose(1, 2)
 
 
-def _sparse(matrix: Tensor) -> Tensor:
+def _csr(matrix: Tensor) -> Tensor:
     with warnings.catch_warnings():  # torch calls its CSR layout a beta once per process
         warnings.simplefilter("ignore", UserWarning)
         return matrix.to_sparse_csr()
 
 
-def _condensed(z: Tensor, readout: Tensor) -> Tensor:
-    """What the dividends of a block need: its units (B, U), or their contributions (B, U, K) where that is smaller."""
-    return z[:, :, 0] if z.shape[2] == 1 else contributions(z, readout).transpose(0, 1)
-
-
 def dividends_of_units(
-    zs: Sequence[Tensor], readouts: Sequence[Tensor], position: NDArray[np.intp], n_coalitions: int
+    units: Sequence[Tensor], readouts: Sequence[Tensor], position: NDArray[np.intp], n_coalitions: int
 ) -> NDArray[Any]:
     """Theorem 2: I(S) = sum of w_u z_u over the units with R_u = S, from condensed units. Returns (B, C, K)."""
-    where = torch.from_numpy(np.where(position < 0, n_coalitions, position))  # dead units add zeros to a last column
-    out = zs[0].new_zeros(len(zs[0]), n_coalitions + 1, len(readouts[0]), device="cpu")
+    where = torch.from_numpy(np.where(position < 0, n_coalitions, position))  # dead units add zeros to a last line
+    n_rows = units[0].shape[0] if units[0].ndim == 2 else units[0].shape[1]
+    out = units[0].new_zeros(n_coalitions + 1, n_rows, len(readouts[0]), device="cpu")
     start = 0
-    for z, readout in zip(zs, readouts, strict=True):
-        added = z if z.ndim == 3 else z[:, :, None] * readout[:, :, 0].T
-        out.index_add_(1, where[start : start + readout.shape[1]], added.cpu())
+    for z, readout in zip(units, readouts, strict=True):
+        added = z if z.ndim == 3 else z.T[:, :, None] * readout[:, :, 0].T[:, None, :]  # (U, B, K)
+        out.index_add_(0, where[start : start + readout.shape[1]], added.cpu())
         start += readout.shape[1]
-    return out[:, :n_coalitions].numpy()
+    return np.swapaxes(out[:n_coalitions].numpy(), 0, 1)
 
 
 class HarsanyiMLP(HarsanyiNet):
