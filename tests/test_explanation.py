@@ -1319,7 +1319,7 @@ class TestConstructor:
 
     @pytest.mark.parametrize("names", [["a"], ["a", "b", "c"], []])
     def test_output_names_that_do_not_fit(self, names):
-        with pytest.raises(ValueError, match=r"output_names must be 2 names, however: \["):
+        with pytest.raises(ValueError, match=r"output_names must be 2 different names, however: \["):
             self.build(output_names=names)
 
     @pytest.mark.parametrize("shape", [(2, 2), (3, 3), (6,), (1, 3)])

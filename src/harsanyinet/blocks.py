@@ -41,15 +41,16 @@ def join(states: Sequence[State]) -> State:
     )
 
 
-def on_acting_rows(function: Callable[[Tensor], Tensor], z: Tensor, at_least: Tensor | int, d_out: int) -> Tensor:
+def on_acting_rows(function: Callable[[Tensor], Tensor], z: Tensor, at_least: int, d_out: int) -> Tensor:
     """function(z), which maps rows to rows of d_out values, and is known to be zero on rows with fewer non-zeros.
 
     Deep blocks are mostly silent: in inference, when less than half of the rows act, only those are computed.
     """
-    if torch.is_grad_enabled() or torch.compiler.is_compiling():
+    if torch.is_grad_enabled() or torch.compiler.is_compiling() or not len(z):
         return function(z)
     for some in (z[:: 1 + len(z) // 64], z):  # a few rows say at little cost whether the rest is worth a look
-        rows = (some.sign().abs_().sum(1) >= at_least).nonzero()[:, 0]
+        acting = (some.amax(1) > 0) | (some.amin(1) < 0) if at_least == 1 else some.ne(0).sum(1) >= at_least
+        rows = acting.nonzero()[:, 0]
         if 2 * len(rows) >= len(some):
             return function(z)
     return z.new_zeros(len(z), d_out).index_copy_(0, rows, function(z[rows]))
@@ -255,7 +256,8 @@ class ActivationBlock(nn.Module):
         z = below.values.flatten(1)  # (B, D)
         sigma = select_children(self.tau, self.beta)  # (U, D)
         # A row with fewer living candidates than the smallest set of children has no living unit.
-        z = on_acting_rows(lambda rows: self._units(rows, sigma), z, sigma.sum(1).min(), len(sigma))
+        least = 0 if torch.compiler.is_compiling() else int(sigma.sum(1).min())
+        z = on_acting_rows(lambda rows: self._units(rows, sigma), z, least, len(sigma))
         return State(z[:, :, None])
 
     def _units(self, z: Tensor, sigma: Tensor) -> Tensor:

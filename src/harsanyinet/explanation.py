@@ -7,6 +7,7 @@ coalitions in `games`.
 from __future__ import annotations
 
 import html
+import time
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from os import PathLike
@@ -75,12 +76,18 @@ class Explanation:
         k = base_values.shape[-1]
         self._coalitions = _frozen(coalitions)
         self._base = _frozen(base_values)
-        self._lazy = dividends
+        if not coalitions.any(axis=1).all():
+            raise ValueError("coalitions must not be empty, however: a row of coalitions has no member")
+        self._lazy = dividends if callable(dividends) else self._checked(_frozen(dividends))
         if values is None:
             values = _spread(self._all_dividends, indices.shares(coalitions))
         self._values = _frozen(values)
         if self._values.ndim != 3 or self._values.shape[1:] != (n, k):
             raise ValueError(f"values must have shape (rows, {n}, {k}), however: {self._values.shape}")
+        if not callable(self._lazy):
+            self._checked(self._lazy)
+        if self._base.shape[:-1] not in ((), (len(self),)):
+            raise ValueError(f"base_values must have shape ({k},) or ({len(self)}, {k}), however: {self._base.shape}")
         self.feature_names = [f"x{i}" for i in range(n)] if feature_names is None else [str(f) for f in feature_names]
         if len(self.feature_names) != n or len(set(self.feature_names)) != n:
             raise ValueError(f"feature_names must be {n} different names, however: {self.feature_names}")
@@ -320,7 +327,8 @@ class Explanation:
         if self.data is not None and self.data.dtype.kind in "biuf":
             arrays["data"] = self.data
         elif self.data is not None:
-            meta["data"] = [[_plain(cell) for cell in line] for line in self.data.tolist()]
+            cells = self.data.astype(str) if self.data.dtype.kind in "mM" else self.data
+            meta["data"] = [[_plain(cell) for cell in line] for line in cells.tolist()]
         files.save_arrays(path, "explanation", arrays, meta)
 
     @classmethod
@@ -329,7 +337,8 @@ class Explanation:
         arrays, meta = files.load_arrays(path, "explanation")
         data = arrays.pop("data", None)
         if data is None and meta["data"] is not None:
-            data = np.array(meta["data"], dtype=object).reshape(arrays["values"].shape[:2])
+            cells = [[float(c["float"]) if isinstance(c, dict) else c for c in line] for line in meta["data"]]
+            data = np.array(cells, dtype=object).reshape(arrays["values"].shape[:2])
         return cls(
             base_values=arrays["base_values"],
             coalitions=arrays["coalitions"],
@@ -415,9 +424,14 @@ class Explanation:
         """The explanation of the difference of two models on the same rows and features."""
         return self + -other
 
+    __array_ufunc__ = None  # numpy's numbers leave products with an explanation to it
+
     def __getstate__(self) -> dict[str, Any]:
         self._all_dividends  # noqa: B018  what is lazy is computed before it travels
         return self.__dict__
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update({k: _frozen(v) if isinstance(v, np.ndarray) else v for k, v in state.items()})
 
     # For people --------------------------------------------------------------------------------------------------
 
@@ -467,8 +481,18 @@ class Explanation:
     def _all_dividends(self) -> Array:
         """(B, C, K), computed once."""
         if callable(self._lazy):
-            self._lazy = _frozen(self._lazy())
+            found = self._checked(self._lazy())
+            found.flags.writeable = False
+            self._lazy = found
         return self._lazy
+
+    def _checked(self, dividends: Array) -> Array:
+        """Dividends of the right shape; the number of rows is known once the values are."""
+        rows = len(self) if hasattr(self, "_values") else len(dividends)
+        shape = (rows, len(self._coalitions), self._base.shape[-1])
+        if dividends.shape != shape:
+            raise ValueError(f"dividends must have shape {shape}, however: {dividends.shape}")
+        return dividends
 
     def _drop(self, array: Array) -> Array:
         return array[..., 0] if self._base.shape[-1] == 1 else array
@@ -562,15 +586,16 @@ def _smallest_set(ex: Explanation, threshold: float, time_limit: float) -> tuple
         LinearConstraint(above_all.tocsr(), 1 - inside.sum(axis=1), np.inf),
         LinearConstraint(decide.tocsr(), -gain / scale, np.inf),
     ]
+    end = time.monotonic() + time_limit
     while True:  # the solver works to a tolerance: what it finds is checked, and cut off if it does not hold
         solution = milp(
             np.r_[np.ones(n), np.zeros(c)],
             integrality=np.r_[np.ones(n), np.zeros(c)],
             bounds=Bounds(0, 1),
             constraints=constraints,
-            options={"mip_rel_gap": 0.0, "time_limit": time_limit},
+            options={"mip_rel_gap": 0.0, "time_limit": max(end - time.monotonic(), 1e-3)},
         )
-        if solution.status != 0:
+        if solution.status != 0 or time.monotonic() > end:
             raise RuntimeError(f"the smallest set was not found within {time_limit:g} s: {solution.message}")
         kept = solution.x[:n] > 0.5
         if decision(kept) == wanted:
@@ -604,6 +629,8 @@ def _as_masks(present: ArrayLike, n_rows: int, n_features: int) -> Masks:
 
 
 def _find(item: str | int, names: list[str], what: str) -> int:
+    if isinstance(item, bool | np.bool_):
+        raise TypeError(f"a {what} is named or numbered, however: a mask was given")
     if isinstance(item, int | np.integer):
         if not 0 <= item < len(names):
             raise ValueError(f"{what} must lie between 0 and {len(names) - 1}, however: {item}")
@@ -616,15 +643,20 @@ def _find(item: str | int, names: list[str], what: str) -> int:
 
 
 def _frozen(array: Array) -> Array:
-    view = array.view()
-    view.flags.writeable = False
-    return view
+    own = np.array(array)
+    own.flags.writeable = False
+    return own
 
 
 def _plain(cell: Any) -> Any:
+    """A cell as JSON has it: missing values are null, infinities {"float": "inf"}, dates and the like text."""
+    import pandas as pd
+
     cell = cell.item() if isinstance(cell, np.generic) else cell
-    if cell is None or (isinstance(cell, float) and not np.isfinite(cell)):
+    if pd.isna(cell):
         return None
+    if isinstance(cell, float) and not np.isfinite(cell):
+        return {"float": str(cell)}
     return cell if isinstance(cell, str | int | float | bool) else str(cell)
 
 

@@ -132,7 +132,7 @@ def _check_players(n: int) -> None:
 
 def _as_values(values: Any, n_masks: int) -> Floats:
     if hasattr(values, "detach"):  # a torch tensor, without importing torch
-        values = values.detach().cpu().numpy()
+        values = values.detach().cpu().double().numpy()
     out = np.asarray(values, dtype=np.float64)
     if out.ndim not in (1, 2) or len(out) != n_masks:
         raise ValueError(f"a game returns ({n_masks},) or ({n_masks}, K) for {n_masks} masks, however: {out.shape}")

@@ -44,6 +44,8 @@ class InteractionIndex:
     def __getitem__(self, members: tuple[int, ...]) -> Array:
         """The values (B[, K]) of one set of feature indices; zero when no coalition contains it."""
         key = tuple(sorted(members))
+        if not 1 <= len(key) <= self.order:
+            raise ValueError(f"this index holds sets of 1 to {self.order} features, however: {members}")
         if key in self.sets:
             return np.asarray(self.values[:, self.sets.index(key)])
         return np.zeros_like(self.values, shape=self.values.shape[:1] + self.values.shape[2:])
@@ -143,7 +145,7 @@ def _times_sparse(dividends: Array, matrix: Any) -> Array:
     b, c, k = dividends.shape
     flat = np.moveaxis(dividends, 2, 1).reshape(b * k, c)
     product = (matrix.T.astype(dividends.dtype) @ flat.T).T
-    return np.moveaxis(np.asarray(product).reshape(b, k, -1), 1, 2)
+    return np.moveaxis(np.asarray(product).reshape(b, k, matrix.shape[1]), 1, 2)
 
 
 def shares(coalitions: Coalitions) -> Array:
