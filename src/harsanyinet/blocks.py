@@ -41,19 +41,18 @@ def join(states: Sequence[State]) -> State:
     )
 
 
-def on_acting_rows(function: Callable[[Tensor], Tensor], z: Tensor, at_least: int, d_out: int) -> Tensor:
-    """function(z), which maps rows to rows of d_out values, and is known to be zero on rows with fewer non-zeros.
+def acting_rows(z: Tensor) -> Tensor | None:
+    """Positions of the rows of (B, D) that are not zero all over, in inference; None if that is most of them.
 
-    Deep blocks are mostly silent: in inference, when less than half of the rows act, only those are computed.
+    Deep blocks of the activation gate are mostly silent, and what is silent below is silent above.
     """
     if torch.is_grad_enabled() or torch.compiler.is_compiling() or not len(z):
-        return function(z)
+        return None
     for some in (z[:: 1 + len(z) // 64], z):  # a few rows say at little cost whether the rest is worth a look
-        acting = (some.amax(1) > 0) | (some.amin(1) < 0) if at_least == 1 else some.ne(0).sum(1) >= at_least
-        rows = acting.nonzero()[:, 0]
+        rows = ((some.amax(1) > 0) | (some.amin(1) < 0)).nonzero()[:, 0]
         if 2 * len(rows) >= len(some):
-            return function(z)
-    return z.new_zeros(len(z), d_out).index_copy_(0, rows, function(z[rows]))
+            return None
+    return rows
 
 
 class _StraightThrough(torch.autograd.Function):
@@ -255,17 +254,19 @@ class ActivationBlock(nn.Module):
     def forward(self, below: State) -> State:  # noqa: D102
         z = below.values.flatten(1)  # (B, D)
         sigma = select_children(self.tau, self.beta)  # (U, D)
-        # A row with fewer living candidates than the smallest set of children has no living unit.
-        least = 0 if torch.compiler.is_compiling() else int(sigma.sum(1).min())
-        z = on_acting_rows(lambda rows: self._units(rows, sigma), z, least, len(sigma))
-        return State(z[:, :, None])
+        rows = acting_rows(z)
+        if rows is None:
+            return State(self._units(z, sigma)[:, :, None])
+        out = z.new_zeros(len(z), len(sigma)).index_copy_(0, rows, self._units(z[rows], sigma))
+        return State(out[:, :, None])
 
     def _units(self, z: Tensor, sigma: Tensor) -> Tensor:
         t = z.abs().mul_(self.gamma).tanh_()
         gate = and_gate_(t, sigma, self.mode)  # (B, U)
         if torch.is_grad_enabled():
             return (F.linear(z, self.weight * sigma) * gate).relu_()
-        return torch.mm(z, (self.weight * sigma).T, out=t if t.shape == gate.shape else None).mul_(gate).relu_()
+        spent = t if t.shape == gate.shape else None  # memory that can be written again
+        return torch.mm(z, (self.weight * sigma).T, out=spent).mul_(gate).relu_()
 
 
 class PresenceBlock(nn.Module):

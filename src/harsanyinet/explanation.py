@@ -643,6 +643,9 @@ def _find(item: str | int, names: list[str], what: str) -> int:
 
 
 def _frozen(array: Array) -> Array:
+    """A read-only copy; an array that is read-only already is taken as it is."""
+    if not array.flags.writeable:
+        return array
     own = np.array(array)
     own.flags.writeable = False
     return own

@@ -185,7 +185,9 @@ def unite_coalitions(coalitions: Coalitions) -> tuple[Coalitions, NDArray[np.int
     order = order[sizes[order] > 0]
     position = np.full(len(unique), -1)
     position[order] = np.arange(len(order))
-    return unique[order], position[inverse.reshape(-1)]
+    united = unique[order]
+    united.flags.writeable = False
+    return united, position[inverse.reshape(-1)]
 
 
 def sum_by(dividends: Array, position: NDArray[np.intp], n: int) -> Array:

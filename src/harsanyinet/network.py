@@ -7,6 +7,7 @@ dense network for tables.
 
 from __future__ import annotations
 
+import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -25,10 +26,10 @@ from harsanyinet.blocks import (
     PresenceBlock,
     SoftAnd,
     State,
+    acting_rows,
     first_children,
     first_sets,
     join,
-    on_acting_rows,
 )
 from harsanyinet.explanation import Explanation
 from harsanyinet.fields import Connect, Structure, receptive_fields
@@ -115,7 +116,7 @@ class HarsanyiNet(nn.Module, ABC):
         self._check_mode()
         readouts = list(self.readouts)
         units = [condensed(z, readout) for z, readout in zip(self.units(x, present), readouts, strict=True)]
-        return shapley_of_units(units, readouts, self.structure())
+        return shapley_of_units(units, readouts, self.structure()).transpose(1, 2)
 
     def explain(
         self,
@@ -143,6 +144,8 @@ class HarsanyiNet(nn.Module, ABC):
             for rows, mask in self._chunks(x, present):
                 kept.append([condensed(z, r) for z, r in zip(self.units(rows, mask), readouts, strict=True)])
                 values.append(shapley_of_units(kept[-1], readouts, structure))
+        found = torch.cat(values).transpose(1, 2).cpu().numpy()
+        found.flags.writeable = False
         coalitions, position = structure.united
         if data is None and x.ndim == 2 and x.shape[1] == self.n_players:
             data = x.detach().cpu().numpy()
@@ -151,7 +154,7 @@ class HarsanyiNet(nn.Module, ABC):
             return np.concatenate([dividends_of_units(part, readouts, position, len(coalitions)) for part in kept])
 
         return Explanation(
-            values=(values[0] if len(values) == 1 else torch.cat(values)).cpu().numpy(),
+            values=found,
             base_values=self.base.detach().cpu().numpy().copy(),
             coalitions=coalitions,
             dividends=dividends,
@@ -208,31 +211,28 @@ def shapley_of_units(units: Sequence[Tensor], readouts: Sequence[Tensor], struct
         structure: Of the network.
 
     Returns:
-        (B, P, K).
+        (B, K, P): players last, as the products have them.
     """
     if units[0].ndim == 3 and structure.uniform:  # every block has the same fields: add up first, spread once
         units, readouts = [reduce(torch.add, units)], readouts[:1]
-    parts = [
-        _spread(z, readout, share.to(z.dtype), sparse and not torch.is_grad_enabled())
-        for z, readout, share, sparse in zip(units, readouts, structure.shares, structure.sparse, strict=False)
-    ]
-    return reduce(torch.add, parts)
+    total: Tensor | None = None
+    for z, readout, share, few in zip(units, readouts, structure.shares, structure.sparse, strict=False):
+        weight = _spreading(z, readout, share.to(z.dtype))  # (U, P) or (U, K P)
+        rows = acting_rows(z) if z.ndim == 2 else None
+        if total is not None and rows is not None:
+            total.index_add_(0, rows, z[rows] @ weight)
+            continue
+        left = z if z.ndim == 2 else z.flatten(1).T  # (B, U) or (B K, U)
+        sparse = few and not torch.is_grad_enabled()
+        part = (_csr(weight.T) @ left.T).T if sparse else left @ weight
+        total = part if total is None else total + part
+    assert total is not None
+    return total.reshape(-1, len(readouts[0]), structure.fields[0].shape[1])
 
 
-def _spread(z: Tensor, readout: Tensor, share: Tensor, sparse: bool) -> Tensor:
-    """One block's part of the Shapley values, (B, P, K)."""
-    k, n = len(readout), share.shape[1]
-    if z.ndim == 3:
-        b = z.shape[1]
-        product = (_csr(share.T) if sparse else share.T) @ z.flatten(1)  # (P, U) @ (U, B K)
-        return product.view(n, b, k).transpose(0, 1)
-    b, weight = len(z), readout[:, :, 0]
-    if sparse:
-        product = _csr((weight[:, None, :] * share.T).flatten(0, 1)) @ z.T  # (K P, U) @ (U, B)
-        return product.view(k, n, b).permute(2, 1, 0)
-    spread = (weight.T[:, :, None] * share[:, None, :]).flatten(1)  # (U, K P)
-    product = on_acting_rows(lambda rows: rows @ spread, z, 1, k * n)
-    return product.view(b, k, n).transpose(1, 2)
+def _spreading(z: Tensor, readout: Tensor, share: Tensor) -> Tensor:
+    """What spreads a block over the players: shares (U, P) of contributions, or weighted shares (U, K P) of units."""
+    return share if z.ndim == 3 else (readout[:, :, 0].T[:, :, None] * share[:, None, :]).flatten(1)
 
 
 def _csr(matrix: Tensor) -> Tensor:
@@ -478,7 +478,7 @@ class HarsanyiMLP(HarsanyiNet):
             present = _check_present(present, len(x), self.n_players)
         if torch.compiler.is_compiling():  # no branches on data: always gate, and leave out the check of values
             return self._without_missing(x, present)
-        if not torch.isfinite(x.sum()):
+        if not math.isfinite(float(x.detach().sum())):
             if torch.isinf(x).any():
                 raise ValueError(f"x must be finite, however: column {_first_column(torch.isinf(x))} holds an infinity")
             missing = torch.isnan(x)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
-import resource
 import subprocess
 import sys
 import time
@@ -158,11 +156,18 @@ def _grow(case: Case, what: str) -> float:
     x = torch.randn(BATCHES[-1], case.n)
     with torch.no_grad():
         call(x[:2])  # what is loaded or cached once is not counted
-        before = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
+        before = _status("VmRSS")
         kept = call(x)
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        peak = _status("VmHWM")
     del kept
-    return max(peak - before, 0) / 2**20
+    return (peak - before) / 1024
+
+
+def _status(field: str) -> int:
+    """Resident memory of this process in KiB: now (VmRSS) or at its peak (VmHWM)."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(field))
 
 
 def table(rows: list[dict[str, Any]]) -> str:
