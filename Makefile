@@ -24,6 +24,7 @@ unit: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/harsanyinet bench core
 	$(BIN)/harsanyinet bench exactness
+	$(BIN)/python -m harsanyinet.experiments.readme
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
