@@ -103,7 +103,7 @@ def test_few_among_many_players_take_the_sparse_path(kind, channels, monkeypatch
     x = rows(200, 3, dtype=torch.float64)
     used = []
     real = network_module._csr
-    monkeypatch.setattr(network_module, "_csr", lambda m: used.append(1) or real(m))
+    monkeypatch.setattr(network_module, "_csr", lambda *parts: used.append(1) or real(*parts))
     ex = net.explain(x)
     assert used
     np.testing.assert_allclose(ex.values, net.shapley_values(x).detach().numpy(), atol=1e-13)

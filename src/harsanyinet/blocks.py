@@ -353,10 +353,13 @@ class OwnBlock(nn.Module):
         self.weight = nn.Parameter(_uniform((n_units, n_below * channels, channels), generator) * scale)
         self.bias = nn.Parameter(_uniform((n_units, channels), generator) * scale)
         self.dropout = nn.Dropout(dropout)
+        own = torch.eye(n_units, dtype=torch.bool).repeat(1, n_below)
+        self.register_buffer("own", own, persistent=False)
+        self.own: Tensor
 
     def child_mask(self) -> Tensor:
         """(U, L * U) bool."""
-        return torch.eye(self.n_units, dtype=torch.bool, device=self.weight.device).repeat(1, self.n_below)
+        return self.own
 
     def forward(self, below: State) -> State:  # noqa: D102
         values, alive, living = below

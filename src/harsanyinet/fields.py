@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -36,6 +36,21 @@ def receptive_fields(children: Sequence[Tensor], players: Tensor, connect: Conne
     return fields
 
 
+class Members(NamedTuple):
+    """The shares (P, U) of a block in compressed rows."""
+
+    starts: Tensor
+    units: Tensor
+    shares: Tensor
+
+    @classmethod
+    def of(cls, field: Tensor) -> Members:
+        """From (U, P) bool."""
+        players, units = field.T.nonzero(as_tuple=True)  # sorted by player
+        starts = torch.searchsorted(players, torch.arange(field.shape[1] + 1, device=field.device))
+        return cls(starts, units, 1 / field.sum(1).double()[units])
+
+
 @dataclass(frozen=True)
 class Structure:
     """What the children of a network imply; computed once and valid for as long as the children stay.
@@ -53,15 +68,16 @@ class Structure:
         pairs = zip(self.children, children, strict=True)
         return all(a.device == b.device and a.shape == b.shape and torch.equal(a, b) for a, b in pairs)
 
-    @cached_property
-    def shares(self) -> tuple[Tensor, ...]:
-        """(U_l, P) per block in float64: 1/|R_u| for the players in R_u; zero for a unit without children."""
-        return tuple(f.double() / f.sum(1, keepdim=True).clamp_min(1) for f in self.fields)
+    def shares(self, level: int, dtype: torch.dtype) -> Tensor:
+        """(P, U) of a block: 1/|R_u| for the players in R_u; zero for a unit without children."""
+        field = self.fields[level]
+        return (field.to(dtype) / field.sum(1, keepdim=True).clamp_min(1)).T
 
     @cached_property
-    def sparse(self) -> tuple[bool, ...]:
-        """Per block, whether its fields are so small among so many players that a sparse product pays."""
-        return tuple(f.numel() > 2**14 and 20 * int(f.sum()) < f.numel() for f in self.fields)
+    def sparse(self) -> tuple[Members | None, ...]:
+        """Per block, the non-zero shares where fields are so small among so many players that it pays, else None."""
+        few = (f.numel() > 2**14 and 20 * int(f.sum()) < f.numel() for f in self.fields)
+        return tuple(Members.of(f) if worth else None for f, worth in zip(self.fields, few, strict=True))
 
     @cached_property
     def uniform(self) -> bool:

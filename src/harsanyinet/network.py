@@ -116,7 +116,8 @@ class HarsanyiNet(nn.Module, ABC):
         self._check_mode()
         readouts = list(self.readouts)
         units = [condensed(z, readout) for z, readout in zip(self.units(x, present), readouts, strict=True)]
-        return shapley_of_units(units, readouts, self.structure()).transpose(1, 2)
+        spreads = spreading(readouts, self.structure())
+        return shapley_of_units(units, spreads, self.n_outputs).transpose(1, 2)
 
     def explain(
         self,
@@ -141,9 +142,10 @@ class HarsanyiNet(nn.Module, ABC):
         readouts = [readout.detach().clone() for readout in self.readouts]  # an explanation outlives its network
         values, kept = [], []
         with torch.no_grad():
+            spreads = spreading(readouts, structure)
             for rows, mask in self._chunks(x, present):
                 kept.append([condensed(z, r) for z, r in zip(self.units(rows, mask), readouts, strict=True)])
-                values.append(shapley_of_units(kept[-1], readouts, structure))
+                values.append(shapley_of_units(kept[-1], spreads, self.n_outputs))
         found = torch.cat(values).transpose(1, 2).cpu().numpy()
         found.flags.writeable = False
         coalitions, position = structure.united
@@ -199,46 +201,68 @@ def condensed(z: Tensor, readout: Tensor) -> Tensor:
     return z[:, :, 0] if z.shape[2] == 1 else torch.bmm(z.transpose(0, 1), readout.permute(1, 2, 0))
 
 
-def shapley_of_units(units: Sequence[Tensor], readouts: Sequence[Tensor], structure: Structure) -> Tensor:
+def spreading(readouts: Sequence[Tensor], structure: Structure) -> list[Tensor]:
+    """What spreads the condensed units of each block over the players, computed once for all rows.
+
+    Returns:
+        Per block the shares (P, U) of contributions, or the weighted shares (K P, U) of scalar units; in inference in a
+        sparse layout where receptive fields are a few among many players. Only the first block's where all blocks
+        have the same fields and contributions may be added up before they are spread.
+    """
+    found = []
+    for level, (readout, members) in enumerate(zip(readouts, structure.sparse, strict=True)):
+        scalar, n = readout.shape[2] == 1, structure.fields[level].shape[1]
+        if members is None or torch.is_grad_enabled():
+            shares = structure.shares(level, readout.dtype)
+            found.append((readout.transpose(1, 2) * shares).flatten(0, 1) if scalar else shares)
+        else:
+            starts, units, share = members.starts, members.units, members.shares.to(readout.dtype)
+            lines = n
+            if scalar:
+                k, n_each = len(readout), len(units)
+                share = (share * readout[:, units, 0]).flatten()
+                starts = torch.cat([starts[:1], *(starts[1:] + i * n_each for i in range(k))])
+                units, lines = units.repeat(k), k * n
+            found.append(_csr(starts, units, share, (lines, readout.shape[1])))
+        if not scalar and structure.uniform:
+            break
+    return found
+
+
+def shapley_of_units(units: Sequence[Tensor], spreads: Sequence[Tensor], n_outputs: int) -> Tensor:
     """Theorem 3: phi(i) = sum over blocks and units of w_u z_u 1[i in R_u] / |R_u|, for all rows and outputs.
 
-    One matrix product per block; no rows x units x players tensor. In inference, sparse where it pays: units that are
-    silent on nearly all rows (deep blocks of the activation gate) and receptive fields of a few among many players.
+    One matrix product per block; no rows x units x players tensor. Rows on which a whole block is silent are left out.
 
     Args:
         units: Per block, what `condensed` returns.
-        readouts: (K, U, C) per block.
-        structure: Of the network.
+        spreads: What `spreading` returns.
+        n_outputs: K.
 
     Returns:
         (B, K, P): players last, as the products have them.
     """
-    if units[0].ndim == 3 and structure.uniform:  # every block has the same fields: add up first, spread once
-        units, readouts = [reduce(torch.add, units)], readouts[:1]
+    if len(spreads) < len(units):
+        units = [reduce(torch.add, units)]
     total: Tensor | None = None
-    for z, readout, share, few in zip(units, readouts, structure.shares, structure.sparse, strict=False):
-        weight = _spreading(z, readout, share.to(z.dtype))  # (U, P) or (U, K P)
-        rows = acting_rows(z) if z.ndim == 2 else None
+    for z, spread in zip(units, spreads, strict=True):
+        rows = acting_rows(z) if z.ndim == 2 and spread.layout == torch.strided else None
         if total is not None and rows is not None:
-            total.index_add_(0, rows, z[rows] @ weight)
+            total.index_add_(0, rows, F.linear(z[rows], spread))
             continue
         left = z if z.ndim == 2 else z.flatten(1).T  # (B, U) or (B K, U)
-        sparse = few and not torch.is_grad_enabled()
-        part = (_csr(weight.T) @ left.T).T if sparse else left @ weight
+        part = F.linear(left, spread) if spread.layout == torch.strided else (spread @ left.T).T
         total = part if total is None else total + part
     assert total is not None
-    return total.reshape(-1, len(readouts[0]), structure.fields[0].shape[1])
+    n_rows = len(units[0]) if units[0].ndim == 2 else units[0].shape[1]
+    n_players = len(spreads[0]) // (n_outputs if units[0].ndim == 2 else 1)
+    return total.reshape(n_rows, n_outputs, n_players)
 
 
-def _spreading(z: Tensor, readout: Tensor, share: Tensor) -> Tensor:
-    """What spreads a block over the players: shares (U, P) of contributions, or weighted shares (U, K P) of units."""
-    return share if z.ndim == 3 else (readout[:, :, 0].T[:, :, None] * share[:, None, :]).flatten(1)
-
-
-def _csr(matrix: Tensor) -> Tensor:
+def _csr(starts: Tensor, columns: Tensor, values: Tensor, size: tuple[int, int]) -> Tensor:
     with warnings.catch_warnings():  # torch calls its CSR layout a beta once per process
         warnings.simplefilter("ignore", UserWarning)
-        return matrix.to_sparse_csr()
+        return torch.sparse_csr_tensor(starts, columns, values, size, check_invariants=False)
 
 
 def dividends_of_units(
