@@ -46,12 +46,26 @@ def test_inside_captum():
     np.testing.assert_allclose(exact.detach(), paper.explain(x.float()).values[:, :, 1], atol=1e-6)
 
 
+def test_a_column_keeps_its_value_when_players_are_in_another_order():
+    from harsanyinet import Attribution
+
+    net = HarsanyiMLP(3, 1, gate="presence", columns=[2, 0, 1], seed=0).eval()
+    x = torch.tensor([[10.0, 20.0, float("nan")]])
+    found = Attribution(net).attribute(x).detach()
+    assert found[0, 2] == 0
+    assert bool((found[0, :2] != 0).all())
+    assert np.array_equal(net.explain(x).data[0], [20.0, np.nan, 10.0], equal_nan=True)  # by player
+
+
 def test_errors():
     _, x, method = setup()
     with pytest.raises(ValueError, match="target must name one of 3 outputs"):
         method.attribute(x)
-    with pytest.raises(ValueError, match="target must lie between 0 and 2, however: target=3"):
+    with pytest.raises(ValueError, match="target must be one or 5 numbers from 0 to 2, however: target=3"):
         method.attribute(x, target=3)
+    for wrong in ([0, 1], True, 0.5):
+        with pytest.raises(ValueError, match="target must be one or 5 numbers"):
+            method.attribute(x, target=wrong)
     _, x, method = setup(k=1)
     assert method.attribute(x).shape == x.shape
     grouped = type(method)(HarsanyiMLP(4, 1, gate="presence", columns=[0, 0, 1, 2]).eval())

@@ -125,10 +125,28 @@ def test_json_and_table():
 def test_no_rows():
     with pytest.raises(ValueError, match="at least one row"):
         verify(net_of(), rows(b=0))
+    with pytest.raises(ValueError, match="at least one row, however: 3 rows, max_rows=0"):
+        verify(net_of(), rows(), max_rows=0)
+
+
+def test_a_large_constant_or_another_output_does_not_hide_an_error():
+    """A regression on prices in float32: the base value is 1e5 times the game; and one output 1e6 times the other."""
+    sound, broken = net_of().float(), net_of(cls=ResidualFromANonChild).float()
+    for net in (sound, broken):
+        with torch.no_grad():
+            net.base[0] = 1e4
+            net.readouts[0][1] *= 1e-6
+            net.readouts[1][1] *= 1e-6
+    assert verify(sound, rows().float()).passed
+    certificate = verify(broken, rows().float())
+    assert not certificate.passed
+    assert certificate.worst_error < 1e-3  # beside the largest output it looks small
 
 
 def test_nan_in_the_output_fails():
     net = net_of()
     with torch.no_grad():
         net.base[0] = float("nan")
-    assert not verify(net, rows()).passed
+    certificate = verify(net, rows())
+    assert not certificate.passed
+    assert json.loads(certificate.to_json())["worst_error"] in ("inf", "nan")

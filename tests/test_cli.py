@@ -38,6 +38,14 @@ def test_verify(model, capsys):
     assert "PASSED: 1 rows" in out
 
 
+def test_huge_integers_and_one_column(tmp_path, capsys):
+    save(HarsanyiMLP(1, 1, gate="presence").eval(), tmp_path / "m.hnet")
+    (tmp_path / "rows.csv").write_text("1\n\n123456789012345678901234567890\n")
+    code, out, err = run(capsys, "verify", tmp_path / "m.hnet", tmp_path / "rows.csv")
+    assert (code, err) == (0, "")
+    assert out.startswith("PASSED: 3 rows")  # the empty line is a missing value
+
+
 def test_verify_fails_with_exit_code_1(model, capsys, monkeypatch):
     monkeypatch.setattr(HarsanyiMLP, "_read", lambda self, zs: self.base + sum(z.sum((1, 2)) for z in zs)[:, None])
     code, out, _ = run(capsys, "verify", model / "model.hnet", model / "rows.csv")
@@ -53,7 +61,8 @@ def test_verify_fails_with_exit_code_1(model, capsys, monkeypatch):
         ("1,2,3,4\n1,2,3,x\n", "however: 'x' in line 2"),
         ("", "must be a CSV of numbers without a header, however: No columns to parse"),
         ("1,2,3,4\n1,2,3,4,5\n", "must be a CSV of numbers without a header"),
-        ("1,2,3,inf\n", "x must be finite, however: column 3 holds an infinity"),
+        ("1,2,3,4\n1,2,3,12345678901234567890123456789012345678901x\n", "in line 2"),
+        ("1,2,3,inf\n", "x must be finite and below 2e+19 in size, however: column 3 is not"),
         (b"\xff\xfe\x00", "must be a CSV of numbers without a header"),
     ],
 )

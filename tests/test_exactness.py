@@ -30,6 +30,7 @@ def networks(draw, max_players: int = 10):
     rng = np.random.default_rng(seed)
     several = draw(st.booleans())  # several columns for one player
     columns = np.r_[np.arange(n), rng.integers(0, n, draw(st.integers(1, 4)))].tolist() if several else list(range(n))
+    columns = rng.permutation(columns).tolist() if draw(st.booleans()) else columns
     width = draw(st.integers(1, 14))
     options = {
         "n_blocks": draw(st.integers(1, 4)),
@@ -154,6 +155,48 @@ def test_an_empty_batch(gate, dtype):
     assert "0 rows" in ex._repr_html_()
 
 
+@settings(relaxed, max_examples=25)
+@given(
+    networks(max_players=5), st.sampled_from(["SV", "BV", "SII", "BII", "STII", "k-SII", "Moebius"]), st.integers(1, 4)
+)
+def test_every_index_of_random_and_trained_networks_equals_shapiq(case, name, order):
+    shapiq = pytest.importorskip("shapiq")
+    net, x = case
+    n = net.n_players
+    order = 1 if name in ("SV", "BV") else min(order, n)
+    found = net.explain(x[:1]).index(name, order)
+    # Each index is a signed sum of up to 2^5 outputs in shapiq's computation: hence the factor 32.
+    tolerance = 32 * TOLERANCE[x.dtype] * scale_of(net, x[:1])
+    values = found.values.reshape(1, len(found.sets), net.n_outputs)
+    for k in range(net.n_outputs):
+        computer = shapiq.ExactComputer(lambda m, k=k: net.game(x, 0)(np.asarray(m, dtype=bool))[:, k], n_players=n)
+        reference = computer(name, order=order)
+        for position, members in enumerate(found.sets):
+            assert abs(values[0, position, k] - reference[members]) <= tolerance
+
+
+@settings(relaxed, max_examples=25)
+@given(networks(max_players=5), st.integers(0, 1000))
+def test_axioms_of_random_and_trained_networks(case, seed):
+    """Linearity with a second network; a player that is unplugged is a dummy; efficiency is tested above."""
+    net, x = case
+    x = torch.nan_to_num(x)
+    n, k = net.n_players, net.n_outputs
+    other = HarsanyiMLP(net.n_features, k, gate="presence", columns=net.config["columns"], width=7, seed=seed).to(
+        x.dtype
+    )
+    both = net.explain(x) + other.eval().explain(x)
+    tolerance = 4 * TOLERANCE[x.dtype] * (scale_of(net, x) + scale_of(other, x))
+    for row in range(len(x)):
+        truth = brute_force_shapley(lambda m, r=row: net.game(x, r)(m) + other.game(x, r)(m), n)
+        np.testing.assert_allclose(both.values[row].reshape(n, k), truth, 0, tolerance)
+    player = seed % n
+    with torch.no_grad():
+        columns = net.columns == player if net.gate == "activation" else torch.arange(n) == player
+        net.blocks[0].tau.data[:, columns] = -1.0
+    assert np.all(net.explain(x).values[:, player] == 0)
+
+
 def active_net(seed: int = 0, n: int = 5, k: int = 2, gate: str = "presence") -> tuple[HarsanyiMLP, torch.Tensor]:
     """A network in float64 whose deeper blocks act, so that interactions of many orders are there to be tested."""
     net = HarsanyiMLP(
@@ -188,9 +231,10 @@ def test_the_four_axioms(gate):
     assert not np.all(ex.values[:, 3] == 0)
 
 
-def test_symmetric_players_get_equal_values():
+@pytest.mark.parametrize("gate", ["activation", "presence"])
+def test_symmetric_players_get_equal_values(gate):
     """Two columns that enter every unit alike are interchangeable when they hold the same value."""
-    net, x = active_net()
+    net, x = active_net(gate=gate)
     with torch.no_grad():
         block = net.blocks[0]
         block.tau[:, 1] = block.tau[:, 0]

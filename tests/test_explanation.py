@@ -22,9 +22,6 @@ from harsanyinet.indices import INDICES
 
 exact = settings(max_examples=50, deadline=None, derandomize=True)
 
-# matplotlib announces a deprecation for something that shap does when it is imported.
-quiet_shap = pytest.mark.filterwarnings("ignore:The set_bad function:PendingDeprecationWarning")
-
 
 class Game:
     """A random sparse game of some rows and outputs, kept as plain sets and numbers: the oracle of this file."""
@@ -179,6 +176,19 @@ class TestValue:
         close(with_k(game.explain().value(present), game), np.array(expected))
         close(game.explain().value(present.tolist()), game.explain().value(present))
 
+    @pytest.mark.parametrize("k", [1, 3])
+    @pytest.mark.parametrize("count", [0, 1, 2, 16])
+    def test_of_many_masks_for_one_row(self, k, count):
+        game = Game(3, rows=2, k=k)
+        masks = np.array([mask_of(s, 4) for s in subsets(range(4))])[:count].reshape(-1, 4)
+        expected = np.array([game.v(s)[1] for s in subsets(range(4))])[:count].reshape(-1, k)
+        close(with_k(game.explain()[1].value(masks), game), expected)
+        part = game.explain().restrict([2, 0])[1]  # with a base of its own
+        masks = np.array([[False, False], [True, False], [True, True]])
+        close(
+            with_k(part.value(masks), game), np.array([game.v(frozenset({1, 3}) | s)[1] for s in (set(), {2}, {0, 2})])
+        )
+
     @exact
     @given(games())
     def test_shapley_values_come_from_the_dividends(self, game):
@@ -187,9 +197,7 @@ class TestValue:
         close(with_k(ex.outputs, game), game.v(frozenset(range(game.n))))
         for row in range(game.rows):
             one = ex[row]
-            close(
-                ex.values[row], brute_force_shapley(lambda m, one=one: np.array([one.value(s)[0] for s in m]), game.n)
-            )
+            close(ex.values[row], brute_force_shapley(one.value, game.n))
 
     def test_seventy_features(self):
         coalitions = np.zeros((2, 70), dtype=bool)
@@ -569,7 +577,11 @@ class TestSmallestSet:
     @given(games(6, integers=True), st.sampled_from([-2.0, 0.0, 1.0]))
     def test_with_ties_and_a_threshold(self, game, threshold):
         """Small integers, so that outputs often meet each other or the threshold, exactly."""
-        self.check(game, threshold)
+        self.check(game, threshold if game.k == 1 else 0.0)
+
+    def test_a_threshold_is_for_one_output(self):
+        with pytest.raises(ValueError, match="a threshold decides on one output, however: there are 2"):
+            Game(0, k=2).explain().smallest_set(0, threshold=0.5)
 
     @pytest.mark.parametrize("sign", [1.0, -1.0])
     @pytest.mark.parametrize("k", [1, 2])
@@ -621,6 +633,14 @@ class TestSmallestSet:
         )
         for row in range(3):
             assert len(single.smallest_set(row)) == len(ex.smallest_set(row))
+
+    def test_a_solver_that_gives_up(self, monkeypatch):
+        from scipy.optimize import OptimizeResult
+
+        given_up = OptimizeResult(status=1, message="Time limit reached.", x=None)
+        monkeypatch.setattr("scipy.optimize.milp", lambda *args, **options: given_up)
+        with pytest.raises(RuntimeError, match="the smallest set was not found within 7 s: Time limit reached"):
+            Game(0).explain().smallest_set(0, time_limit=7)
 
     def test_the_time_limit_is_for_the_whole_search(self, monkeypatch):
         """Only all twelve features decide, by a margin that the solver cannot see: it errs for up to 2^11 sets."""
@@ -678,6 +698,13 @@ class TestLazyDividends:
             _ = ex.missingness(0.5), ex.probability_values(), ex.top_interactions(0), ex.group_values({"g": range(4)})
             _ = ex[0].dividends, (ex + ex).dividends, (2 * ex).dividends, pickle.dumps(ex)
         assert calls == [1]
+
+    def test_stay_writable_for_whoever_computed_them(self):
+        """A function may return an array that it keeps: the explanation does not lock it."""
+        game = Game(1)
+        ex, _ = self.counted(game)
+        assert not ex.dividends.flags.writeable
+        assert game.dividends.flags.writeable
 
     def test_are_asked_once_when_the_values_come_from_them(self):
         game = Game(1)
@@ -842,9 +869,27 @@ class TestArithmetic:
 
     def test_the_mean_of_an_ensemble(self):
         first, second = Game(2, k=2), Game(3, k=2)
-        mean = (first.explain() + second.explain()) / 2
-        close(mean.values, (shapley(first.v, 4) + shapley(second.v, 4)) / 2)
-        close(mean.base_values, (first.base + second.base) / 2)
+        for total in (first.explain() + second.explain(), sum([first.explain(), second.explain()])):
+            close((total / 2).values, (shapley(first.v, 4) + shapley(second.v, 4)) / 2)
+            close((total / 2).base_values, (first.base + second.base) / 2)
+
+    def test_outputs_in_another_order(self):
+        """Class by class, these would be sums of different things."""
+        first = Game(2, k=2).explain(output_names=["no", "yes"])
+        second = Game(3, k=2).explain(output_names=["yes", "no"])
+        with pytest.raises(ValueError, match="same rows, features and outputs"):
+            first + second
+
+    @pytest.mark.parametrize("missing", [np.nan, None, pd.NA], ids=repr)
+    def test_data_of_the_same_rows(self, missing):
+        data = np.array([["a", 1, missing, 2.5], ["b", missing, 3, np.inf]], dtype=object)
+        ex, other = Game(2).explain(data=data), Game(3).explain(data=data.copy())
+        assert (ex + other).data.tolist() == data.tolist()
+        assert (Game(3).explain() - ex).values.shape == (2, 4)
+        with pytest.raises(ValueError, match="explain the same rows, however: their data differ"):
+            ex + Game(3).explain(data=data[::-1])
+        with pytest.raises(ValueError, match="explain the same rows, however: their data differ"):
+            ex + Game(3).explain(data=np.zeros((2, 4)))
 
     def test_a_restriction_and_a_whole_game(self):
         """One base per row and one for all rows."""
@@ -889,7 +934,6 @@ class TestArithmetic:
 # Conversions ---------------------------------------------------------------------------------------------------------
 
 
-@quiet_shap
 class TestShap:
     @pytest.mark.parametrize("k", [1, 3])
     def test_shapes_sums_and_names(self, k):
@@ -992,7 +1036,6 @@ class TestShapiq:
         close(found.values.sum(), ex.outputs[0])
 
     @pytest.mark.parametrize("plot", ["plot_network", "plot_waterfall", "plot_stacked_bar"])
-    @quiet_shap
     def test_its_plots_work(self, plot):
         pytest.importorskip("shapiq")
         pyplot = pytest.importorskip("matplotlib.pyplot")
@@ -1129,6 +1172,13 @@ class TestFiles:
         Game(1, rows=1).explain(data=data).save(path)
         assert all(str(cell).startswith("2024-02-29") for cell in Explanation.load(path).data[0])
 
+    @pytest.mark.parametrize("cell", [(1, 2), [1, 2], np.arange(2), pd.Timestamp("2024-02-29"), {"a": 1}], ids=repr)
+    def test_a_cell_of_any_other_kind_becomes_text(self, path, cell):
+        data = np.full((1, 4), "text", dtype=object)
+        data[0, 2] = cell
+        Game(1, rows=1).explain(data=data).save(path)
+        assert Explanation.load(path).data.tolist() == [["text", "text", str(cell), "text"]]
+
     def test_strings_of_fixed_width_and_no_rows(self, path):
         Game(1, rows=1).explain(data=np.array([["a", "bb", "", "d"]])).save(path)
         assert Explanation.load(path).data.tolist() == [["a", "bb", "", "d"]]
@@ -1245,6 +1295,11 @@ class TestRepr:
         assert "<b>" not in page
         assert page.count("&lt;script&gt;") == 4  # the feature, one output, and the data under both outputs
 
+    def test_says_when_it_does_not_show_everything(self):
+        assert "first rows" not in Game(1, n=4, rows=3).explain()._repr_html_()
+        assert "first rows" in Game(1, n=4, rows=4).explain()._repr_html_()
+        assert "first rows" in Game(1, n=12, rows=3, count=50).explain()._repr_html_()
+
     def test_all_values_zero(self):
         game = Game(1)
         game.dividends[:] = 0
@@ -1317,7 +1372,7 @@ class TestConstructor:
         with pytest.raises(ValueError, match=r"feature_names must be 3 different names, however: \["):
             self.build(feature_names=names)
 
-    @pytest.mark.parametrize("names", [["a"], ["a", "b", "c"], []])
+    @pytest.mark.parametrize("names", [["a"], ["a", "b", "c"], [], ["a", "a"]])
     def test_output_names_that_do_not_fit(self, names):
         with pytest.raises(ValueError, match=r"output_names must be 2 different names, however: \["):
             self.build(output_names=names)
@@ -1338,6 +1393,15 @@ class TestConstructor:
     def test_base_values_of_the_wrong_number_of_rows(self):
         with pytest.raises(ValueError, match=re.escape("however: (3, 2)")):
             self.build(base_values=np.zeros((3, 2)))
+
+    def test_a_coalition_twice(self):
+        with pytest.raises(ValueError, match="coalitions must differ from each other, however: "):
+            self.build(coalitions=np.array([[1, 0, 0], [0, 1, 0], [1, 0, 0], [1, 1, 1]], dtype=bool))
+
+    @pytest.mark.parametrize("coalitions", [np.ones((4, 3), dtype=int), np.ones(3, dtype=bool)])
+    def test_coalitions_that_are_not_masks(self, coalitions):
+        with pytest.raises(ValueError, match=r"coalitions must be \(C, P\) bool"):
+            self.build(coalitions=coalitions)
 
     def test_an_empty_coalition(self):
         with pytest.raises(ValueError, match="however: "):

@@ -249,15 +249,27 @@ class TestIndex:
         found = interaction_index(coalitions, np.array([[[6.0, 60.0]]]), "SII", 2)
         assert found[(3, 0)].tolist() == found[(0, 3)].tolist() == [[3.0, 30.0]]
         assert found[(2,)].tolist() == found[(1, 2)].tolist() == [[0.0, 0.0]]  # no coalition contains them
-        one_output = InteractionIndex("SII", 2, found.sets, found.values[..., 0])
+        one_output = InteractionIndex("SII", 2, 4, found.sets, found.values[..., 0])
         assert one_output[(3, 0)].tolist() == [3.0]
         assert one_output[(1, 2)].tolist() == [0.0]
+
+    @pytest.mark.parametrize("members", [("a", "b"), (0, 4), (-1,), (1, 1), ()])
+    def test_what_is_no_set_of_features_is_not_zero_but_an_error(self, members):
+        found = interaction_index(np.array([[True, True, False, True]]), np.array([[[6.0]]]), "SII", 2)
+        with pytest.raises(ValueError, match="however"):
+            found[members]
 
     def test_a_set_above_the_order_is_not_zero_but_unknown(self):
         """A coalition holds these three, so their interaction is 6; an index of pairs cannot answer for it."""
         found = interaction_index(np.ones((1, 3), dtype=bool), np.array([[[6.0]]]), "SII", 2)
-        with pytest.raises((KeyError, ValueError)):
+        with pytest.raises(ValueError, match=r"sets of 1 to 2 different features, however: \(0, 1, 2\)"):
             found[(0, 1, 2)]
+
+    @pytest.mark.parametrize("members", [(), (0, 0), (0, 3), (-1,), "x0", ("x0",), (0.5,)])
+    def test_what_is_not_a_set_of_features_is_not_zero_either(self, members):
+        found = interaction_index(np.ones((1, 3), dtype=bool), np.array([[[6.0]]]), "SII", 2)
+        with pytest.raises(ValueError, match="however: "):
+            found[members]
 
     @pytest.mark.parametrize("name", SETS)
     def test_float32_stays_float32(self, name):

@@ -152,6 +152,105 @@ def test_chunks_of_rows_change_nothing(kind, monkeypatch):
 
 
 @every_kind
+def test_a_mask_of_the_wrong_length_is_refused_with_many_chunks_too(kind, monkeypatch):
+    monkeypatch.setattr(network_module, "CHUNK", 1)
+    net, x = build(kind), rows(b=512)
+    wrong = torch.ones(256, 6, dtype=torch.bool)  # as many as a chunk has
+    with torch.no_grad(), pytest.raises(ValueError, match=r"\(6,\) or \(512, 6\), however: \(256, 6\)"):
+        net(x, wrong)
+    with pytest.raises(ValueError, match=r"however: \(256, 6\)"):
+        net.explain(x, wrong)
+
+
+@every_kind
+def test_chunks_against_brute_force(kind, monkeypatch):
+    monkeypatch.setattr(network_module, "CHUNK", 1)
+    net, x = build(kind).double(), rows(b=600, dtype=torch.float64)
+    present = torch.rand(600, 6, generator=torch.Generator().manual_seed(1)) < 0.8
+    ex = net.explain(x, present)
+    for row in (0, 255, 256, 599):
+
+        def game(masks, row=row):
+            seen = torch.from_numpy(masks) & present[row]
+            with torch.no_grad():
+                return net(x[row : row + 1].expand(len(masks), -1), seen).numpy()
+
+        np.testing.assert_allclose(ex.values[row], brute_force_shapley(game, 6), atol=1e-13)
+
+
+@every_kind
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_autocast_changes_nothing(kind, dtype):
+    net, x = build(kind), rows()
+    present = torch.tensor([True, False, True, True, True, True])
+    expected, explained = net(x, present), net.explain(x, present).values
+    with torch.autocast("cpu", dtype=dtype):
+        assert torch.equal(net(x, present), expected)
+        assert np.array_equal(net.explain(x, present).values, explained)
+        assert net.shapley_values(x).dtype == torch.float32
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_refused(dtype):
+    with pytest.raises(TypeError, match="works in float32 or float64, however: torch"):
+        build("paper").to(dtype)(rows().to(dtype))
+
+
+@every_kind
+def test_what_the_network_hands_out_is_not_its_own(kind):
+    net, x = build(kind), rows()
+    before = net.explain(x).values
+    for handed in (*net.receptive_fields(), *net.child_masks()):
+        handed.fill_(True)
+    assert np.array_equal(net.explain(x).values, before)
+
+
+@every_kind
+def test_training_after_explaining_in_inference_mode(kind):
+    net, x = build(kind), rows()
+    with torch.inference_mode():
+        net.explain(x)
+    net.shapley_values(x).sum().backward()
+    net(x).sum().backward()
+    assert net.readouts[0].grad is not None
+
+
+def test_columns_are_a_setting_and_do_not_come_with_the_weights():
+    a = HarsanyiMLP(4, 1, columns=[0, 0, 1, 1], initial_children=1, width=9, seed=0).double().eval()
+    b = HarsanyiMLP(4, 1, columns=[0, 1, 0, 1], initial_children=1, width=9, seed=1).double().eval()
+    x = rows(4, 2, dtype=torch.float64)
+    a.explain(x)
+    a.load_state_dict(b.state_dict())
+    np.testing.assert_allclose(a.explain(x).values[0, :, None], brute_force_shapley(a.game(x, 0), 2), atol=1e-14)
+
+
+def test_the_baseline_is_exact_in_float64():
+    mean = [0.1, 0.2, 0.3]
+    net = HarsanyiMLP(3, 1, baseline=mean, gamma=1e9, dtype=torch.float64).eval()
+    ex = net.explain(torch.tensor([mean], dtype=torch.float64))
+    assert np.all(ex.values == 0)
+
+
+def test_numpy_numbers_as_settings(tmp_path):
+    net = HarsanyiMLP(
+        np.int64(4), 1, gate="presence", width=np.int64(9), set_sizes=np.array([2, 3]), gamma=np.float32(2)
+    )
+    save(net, tmp_path / "net.hnet")
+    assert load(tmp_path / "net.hnet").config == net.config
+    with pytest.raises(TypeError, match="'float' object cannot be interpreted as an integer"):
+        HarsanyiMLP(4, 1, width=5.0)
+
+
+def test_the_game_checks_its_row_and_the_mode():
+    net = build("presence", dropout=0.3)
+    for row in (-1, 5):
+        with pytest.raises(IndexError, match=f"row must lie between 0 and 4, however: row={row}"):
+            net.game(rows(), row)
+    with pytest.raises(RuntimeError, match="evaluation mode"):
+        net.train().game(rows(), 0)
+
+
+@every_kind
 def test_gradients_of_the_values(kind):
     """A loss on explanations: the gradient by autograd against finite differences of explain()."""
     net = build(kind, n=4, k=2).double()
@@ -222,8 +321,9 @@ def test_explanations_do_not_follow_the_network(kind):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"gamma": 0.0}, r"gamma must be positive, however: gamma=0\.0"),
-        ({"beta": -1.0}, r"beta must be positive, however: beta=-1\.0"),
+        ({"gamma": float("inf")}, "gamma must be positive and finite, however: gamma=inf"),
+        ({"gamma": 0.0}, r"gamma must be positive and finite, however: gamma=0\.0"),
+        ({"beta": -1.0}, r"beta must be positive and finite, however: beta=-1\.0"),
         ({"n_features": 0}, "n_features must be at least 1, however: n_features=0"),
         ({"n_outputs": 0}, "n_outputs must be at least 1"),
         ({"n_blocks": 0}, "n_blocks must be at least 1"),
@@ -262,7 +362,7 @@ def test_bad_settings_get_one_sentence(options, message):
         (torch.rand(5, 6).double(), None, TypeError, "network's dtype torch.float32, however: torch.float64"),
         (torch.ones(5, 6, dtype=torch.int64), None, TypeError, "however: torch.int64"),
         (np.ones((5, 6)), None, TypeError, "x must be a torch tensor, however: ndarray"),
-        (torch.full((5, 6), float("inf")), None, ValueError, "x must be finite, however: column 0 holds an infinity"),
+        (torch.full((5, 6), float("inf")), None, ValueError, "x must be finite and below .* however: column 0 is not"),
         (torch.rand(5, 6), torch.ones(5, 5, dtype=torch.bool), ValueError, r"\(6,\) or \(5, 6\), however: \(5, 5\)"),
         (torch.rand(5, 6), torch.ones(4, 6, dtype=torch.bool), ValueError, r"however: \(4, 6\)"),
         (torch.rand(5, 6), torch.ones(5, 6), TypeError, "present must be a bool tensor.*however: torch.float32"),
@@ -284,9 +384,12 @@ def test_nan_in_the_activation_gate():
         build("paper")(x)
 
 
-def test_large_but_finite_input_is_no_infinity():
-    x = torch.full((5, 6), 3e38)  # the sum overflows, the values do not
-    build("presence")._check(x, None)
+@every_kind
+def test_numbers_so_large_that_products_overflow(kind):
+    net = build(kind)
+    assert torch.isfinite(net(torch.full((5, 6), 1e18))).all()
+    with pytest.raises(ValueError, match=r"x must be finite and below 2e\+19 in size, however: column 2 is not"):
+        net(torch.cat([rows()[:, :2], torch.full((5, 1), 3e38), rows()[:, 3:]], 1))
 
 
 def test_import_is_light():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -46,6 +47,11 @@ def test_a_changed_result_changes_the_text(tmp_path):
             re.sub(r'"(accuracy|explain_us_per_row)": [\d.]+', r'"\1": 77.7', content)
         )
     assert fill(README, tmp_path) != README
+
+
+def test_the_papers_configuration_is_exact():
+    ours = json.loads((ROOT / "results" / "bench_exactness.json").read_text())["ours"]
+    assert all(found["rmse_float64"] < 1e-13 for found in ours.values())
 
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])

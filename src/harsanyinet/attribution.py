@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harsanyinet.network import HarsanyiNet
+from harsanyinet.network import HarsanyiMLP
 
 try:
     from captum.attr import Attribution as _CaptumAttribution
@@ -31,7 +31,7 @@ class Attribution(_CaptumAttribution):  # type: ignore[misc]
         torch.Size([2, 4])
     """
 
-    def __init__(self, net: HarsanyiNet) -> None:
+    def __init__(self, net: HarsanyiMLP) -> None:
         super().__init__(net)
         self.net = net
 
@@ -70,7 +70,7 @@ class Attribution(_CaptumAttribution):  # type: ignore[misc]
                 f"{values.shape[1]} players; call explain() instead"
             )
         output = self._output(target, len(inputs), values.shape[2], inputs.device)
-        chosen = values[torch.arange(len(inputs), device=inputs.device), :, output]
+        chosen = values[torch.arange(len(inputs), device=inputs.device), :, output][:, self.net.columns]
         if not return_convergence_delta:
             return chosen
         gain = (self.net(inputs, present) - self.net.base).gather(1, output[:, None])[:, 0]
@@ -81,7 +81,8 @@ class Attribution(_CaptumAttribution):  # type: ignore[misc]
             if k > 1:
                 raise ValueError(f"target must name one of {k} outputs, however: none given")
             target = 0
-        chosen = torch.as_tensor(target, device=device).expand(n_rows)
-        if chosen.is_floating_point() or bool(((chosen < 0) | (chosen >= k)).any()):
-            raise ValueError(f"target must lie between 0 and {k - 1}, however: target={target}")
-        return chosen
+        chosen = torch.as_tensor(target, device=device)
+        whole = not (chosen.is_floating_point() or chosen.dtype == torch.bool)
+        if not whole or chosen.shape not in ((), (n_rows,)) or bool(((chosen < 0) | (chosen >= k)).any()):
+            raise ValueError(f"target must be one or {n_rows} numbers from 0 to {k - 1}, however: target={target}")
+        return chosen.expand(n_rows)

@@ -359,7 +359,7 @@ class OwnBlock(nn.Module):
 
     def child_mask(self) -> Tensor:
         """(U, L * U) bool."""
-        return self.own
+        return self.own.clone()
 
     def forward(self, below: State) -> State:  # noqa: D102
         values, alive, living = below

@@ -54,7 +54,7 @@ class Check:
     """`proved` (all cases were tried), or `sampled`."""
     cases: str
     error: float | None = None
-    """Worst error relative to the largest |output| seen; None for a structural check."""
+    """Worst error relative to the range of its output over the masks; None for a structural check."""
 
 
 @dataclass(frozen=True)
@@ -70,20 +70,23 @@ class Certificate:
     n_dead_units: int
     n_coalitions: int
     largest_output: float
+    worst_error: float
+    """The worst error of all, relative to the largest |output|."""
     tolerance: float
     order_spectrum: tuple[float, ...]
     versions: dict[str, str]
 
     def to_json(self) -> str:
         """The certificate as JSON."""
-        return json.dumps(asdict(self), indent=2)
+        return json.dumps(_finite(asdict(self)), indent=2, allow_nan=False)
 
     def __str__(self) -> str:
         lines = [
             f"{'PASSED' if self.passed else 'FAILED'}: {self.n_rows} rows, {self.n_players} players, "
             f"{self.n_outputs} outputs; {' + '.join(map(str, self.n_units))} units ({self.n_dead_units} without an "
             f"input), {self.n_coalitions} coalitions",
-            f"errors are relative to the largest |output| {self.largest_output:.4g}; tolerance {self.tolerance:g}",
+            f"worst error {self.worst_error:.1e} of the largest |output| {self.largest_output:.4g}; below, errors are "
+            f"relative to the range of their output over the masks, tolerance {self.tolerance:g}",
             "",
         ]
         width = max(len(check.name) for check in self.checks)
@@ -119,19 +122,20 @@ def verify(
         n_masks: Random masks per row, above 16 players.
         n_subgames: Random sub-games per row, above 16 players.
         seed: Of the masks and sub-games.
-        tolerance: Largest error admitted relative to the largest |output|; 1e-12 in float64 and 1e-5 in float32.
+        tolerance: Largest error admitted, relative to the range of an output over the masks, besides the rounding of
+            its size; 1e-12 in float64 and 1e-5 in float32.
         progress: Shows a bar when it lasts longer than two seconds.
     """
-    if not len(x):
-        raise ValueError("a certificate needs at least one row, however: x is empty")
+    if not len(x) or max_rows < 1:
+        raise ValueError(f"a certificate needs at least one row, however: {len(x)} rows, max_rows={max_rows}")
     x = x[:max_rows]
     ex = model.explain(x)
     n, k = ex.n_features, len(ex.output_names)
-    if tolerance is None:
-        tolerance = TOLERANCE.get(str(ex.values.dtype), 1e-5)
+    usual = TOLERANCE[str(ex.values.dtype)]
+    tolerance = usual if tolerance is None else tolerance
     rng = np.random.default_rng(seed)
-    worst = dict.fromkeys(("value", "shapley", "efficiency", "base"), 0.0)
-    largest = 0.0
+    errors = {name: np.zeros(k) for name in ("value", "shapley", "efficiency", "base")}
+    largest, span = np.zeros(k), np.zeros(k)  # per output: max |v(S)| and max |v(S) - v(empty)|
     for row in tqdm(range(len(x)), desc="certifying rows", delay=2.0, disable=not progress, leave=False):
         game = model.game(x, row)
         one = ex[row]
@@ -140,24 +144,23 @@ def verify(
             masks = games.all_masks(n)
             table = games.evaluate(game, n, progress=False)
             truth = games.shapley_of_table(table)
-            worst["shapley"] = _worse(worst["shapley"], values, truth)
+            _note(errors["shapley"], values, truth)
         else:
-            masks = np.vstack(
-                [np.zeros((1, n), bool), rng.random((n_masks, n)) < rng.random((n_masks, 1)), np.ones((1, n), bool)]
-            )
+            random = rng.random((n_masks, n)) < rng.random((n_masks, 1))
+            masks = np.vstack([np.zeros((1, n), dtype=bool), random, np.ones((1, n), dtype=bool)])
             table = np.asarray(game(masks), dtype=np.float64)
             for _ in range(n_subgames):
                 players = rng.choice(n, SUB_PLAYERS, replace=False)
                 truth = games.brute_force_shapley(_held_present(game, players, n), SUB_PLAYERS, progress=False)
-                own = one.restrict(players.tolist()).values.reshape(SUB_PLAYERS, k)
-                worst["shapley"] = _worse(worst["shapley"], own, truth)
-        largest = max(largest, float(np.abs(table).max()))
-        claimed = _values(one, masks)
-        worst["value"] = _worse(worst["value"], claimed, table)
-        worst["base"] = _worse(worst["base"], one.base_values.reshape(-1), table[0])
-        worst["efficiency"] = _worse(worst["efficiency"], values.sum(0), table[-1] - table[0])
-    scale = largest or 1.0
-    errors = {name: error / scale for name, error in worst.items()}
+                _note(errors["shapley"], one.restrict(players.tolist()).values.reshape(SUB_PLAYERS, k), truth)
+        largest = np.maximum(largest, np.abs(table).max(axis=0))
+        span = np.maximum(span, np.abs(table - table[0]).max(axis=0))
+        _note(errors["value"], _values(one, masks), table)
+        _note(errors["base"], one.base_values.reshape(1, k), table[:1])
+        _note(errors["efficiency"], values.sum(axis=0)[None], table[-1:] - table[:1])
+    scale = span + largest * 8 * np.finfo(ex.values.dtype).eps / usual + np.finfo(float).tiny
+    worst = {name: float(np.max(error / scale)) for name, error in errors.items()}
+    of_output = max(float(error.max()) for error in errors.values()) / (float(largest.max()) or 1.0)
     full = n <= FULL_PLAYERS
     scope = "proved" if full else "sampled"
     rows = f"{len(x)} rows"
@@ -169,7 +172,7 @@ def verify(
         Check("receptive fields follow from the children", _same(fields, recomputed), "proved", "every unit"),
         Check("coalitions are the receptive fields", _covers(ex, recomputed), "proved", "every unit"),
         *(
-            Check(name, bool(errors[key] <= tolerance), kind, cases, errors[key])
+            Check(name, bool(worst[key] <= tolerance), kind, cases, worst[key])
             for name, key, kind, cases in (
                 ("v(S) from the dividends = masked forward pass", "value", scope, masks_tried),
                 ("Shapley values = brute force", "shapley", scope, games_tried),
@@ -187,11 +190,21 @@ def verify(
         n_units=tuple(len(f) for f in fields),
         n_dead_units=int(sum((~f.any(1)).sum() for f in fields)),
         n_coalitions=len(ex.coalitions),
-        largest_output=largest,
+        largest_output=float(largest.max()),
+        worst_error=of_output,
         tolerance=tolerance,
         order_spectrum=tuple(ex.order_spectrum().tolist()),
         versions=versions(),
     )
+
+
+def _finite(item: Any) -> Any:
+    """JSON knows no infinity: it becomes text."""
+    if isinstance(item, dict):
+        return {key: _finite(value) for key, value in item.items()}
+    if isinstance(item, list | tuple):
+        return [_finite(value) for value in item]
+    return str(item) if isinstance(item, float) and not np.isfinite(item) else item
 
 
 def versions() -> dict[str, str]:
@@ -244,6 +257,7 @@ def _covers(ex: Explanation, fields: list[NDArray[np.bool_]]) -> bool:
     return needed == {line.tobytes() for line in ex.coalitions}
 
 
-def _worse(worst: float, claimed: NDArray[Any], truth: NDArray[Any]) -> float:
-    error = float(np.abs(np.asarray(claimed, dtype=np.float64) - truth).max())
-    return max(worst, error) if np.isfinite(error) else float("inf")
+def _note(worst: NDArray[Any], claimed: NDArray[Any], truth: NDArray[Any]) -> None:
+    """Keeps the largest error of each output, (K,), in `worst`; what is not a number is an infinite error."""
+    error = np.abs(np.asarray(claimed, dtype=np.float64) - truth).max(axis=0)
+    np.maximum(worst, np.where(np.isfinite(error), error, np.inf), out=worst)

@@ -285,17 +285,17 @@ def read_rows(path: str | os.PathLike[str], n_columns: int) -> NDArray[np.float6
     import pandas as pd
 
     try:
-        frame = pd.read_csv(path, header=None, skipinitialspace=True)
+        frame = pd.read_csv(path, header=None, skipinitialspace=True, skip_blank_lines=False)
     except (pd.errors.EmptyDataError, pd.errors.ParserError, UnicodeDecodeError) as error:
         reason = " ".join(str(error).split())
         raise ValueError(f"{path} must be a CSV of numbers without a header, however: {reason}") from error
     if frame.shape[1] != n_columns:
         raise ValueError(f"{path} must have {n_columns} columns, as the model does, however: {frame.shape[1]}")
-    for column in frame.columns:
-        if frame[column].dtype.kind not in "biuf":
-            bad = (pd.to_numeric(frame[column], errors="coerce").isna() & frame[column].notna()).to_numpy()
-            line = int(np.flatnonzero(bad)[0])
-            raise ValueError(
-                f"{path} must hold numbers only and no header, however: {frame[column].iloc[line]!r} in line {line + 1}"
-            )
-    return frame.to_numpy(dtype=np.float64)
+    numbers = frame.apply(pd.to_numeric, errors="coerce").astype(np.float64)
+    wrong = np.argwhere((numbers.isna() & frame.notna()).to_numpy())
+    if len(wrong):
+        line, column = wrong[0]
+        raise ValueError(
+            f"{path} must hold numbers only and no header, however: {frame.iat[line, column]!r} in line {line + 1}"
+        )
+    return np.array(numbers, dtype=np.float64)

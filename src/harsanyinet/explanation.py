@@ -59,6 +59,7 @@ class Explanation:
         feature_names: P names; x0, x1, ... by default.
         output_names: K names.
         data: (B, P), what the features' values are.
+        copy: False takes the arrays as they are: whoever passes them gives them away.
     """
 
     def __init__(
@@ -71,17 +72,25 @@ class Explanation:
         feature_names: Sequence[str] | None = None,
         output_names: Sequence[str] | None = None,
         data: ArrayLike | None = None,
+        copy: bool = True,
     ) -> None:
+        if coalitions.ndim != 2 or coalitions.dtype != bool or base_values.ndim not in (1, 2):
+            raise ValueError(
+                "coalitions must be (C, P) bool and base_values (K,) or (B, K), however: "
+                f"{coalitions.dtype} {coalitions.shape} and {base_values.shape}"
+            )
         n = coalitions.shape[1]
         k = base_values.shape[-1]
-        self._coalitions = _frozen(coalitions)
-        self._base = _frozen(base_values)
+        self._coalitions = _frozen(coalitions, copy)
+        self._base = _frozen(base_values, copy)
         if not coalitions.any(axis=1).all():
             raise ValueError("coalitions must not be empty, however: a row of coalitions has no member")
-        self._lazy = dividends if callable(dividends) else self._checked(_frozen(dividends))
+        if copy and len(indices.unite_coalitions(coalitions)[0]) != len(coalitions):
+            raise ValueError("coalitions must differ from each other, however: one stands there twice")
+        self._lazy = dividends if callable(dividends) else self._checked(_frozen(dividends, copy))
         if values is None:
             values = _spread(self._all_dividends, indices.shares(coalitions))
-        self._values = _frozen(values)
+        self._values = _frozen(values, copy)
         if self._values.ndim != 3 or self._values.shape[1:] != (n, k):
             raise ValueError(f"values must have shape (rows, {n}, {k}), however: {self._values.shape}")
         if not callable(self._lazy):
@@ -95,7 +104,7 @@ class Explanation:
         self.output_names = default if output_names is None else [str(o) for o in output_names]
         if len(self.output_names) != k or len(set(self.output_names)) != k:
             raise ValueError(f"output_names must be {k} different names, however: {self.output_names}")
-        self.data = None if data is None else _frozen(np.asarray(data))
+        self.data = None if data is None else _frozen(np.asarray(data), copy)
         if self.data is not None and self.data.shape != (len(self), n):
             raise ValueError(f"data must have shape ({len(self)}, {n}), however: {self.data.shape}")
 
@@ -152,6 +161,7 @@ class Explanation:
             feature_names=[self.feature_names[i] for i in chosen],
             output_names=self.output_names,
             data=None if self.data is None else self.data[:, chosen],
+            copy=False,
         )
 
     # Indices -----------------------------------------------------------------------------------------------------
@@ -168,7 +178,7 @@ class Explanation:
         """
         order = self._order(name, order)
         found = indices.interaction_index(self._coalitions, self._all_dividends, name, order)
-        return InteractionIndex(name, order, found.sets, self._drop(found.values))
+        return InteractionIndex(name, order, self.n_features, found.sets, self._drop(found.values))
 
     def group_values(self, groups: Mapping[str, Sequence[str | int]]) -> Array:
         """Shapley values of the game whose players are groups of features, (B, G[, K]).
@@ -255,12 +265,14 @@ class Explanation:
 
         Args:
             row: Position of the row.
-            threshold: Of the decision, for one output.
+            threshold: Of the decision, for one output only.
             time_limit: Seconds after which the search gives up with an error.
 
         Returns:
             Sorted feature indices; empty when the base values already decide the same way.
         """
+        if threshold and len(self.output_names) > 1:
+            raise ValueError(f"a threshold decides on one output, however: there are {len(self.output_names)}")
         return _smallest_set(self[self._row(row)], threshold, time_limit)
 
     # Conversions -------------------------------------------------------------------------------------------------
@@ -371,17 +383,22 @@ class Explanation:
             feature_names=self.feature_names,
             output_names=self.output_names,
             data=None if self.data is None else self.data[chosen],
+            copy=False,
         )
 
     def __add__(self, other: Explanation) -> Explanation:
         """The explanation of the sum of two models on the same rows and features (linearity)."""
         if not isinstance(other, Explanation):
             return NotImplemented
-        if self.feature_names != other.feature_names or self._values.shape != other._values.shape:
+        mine, theirs = (e._values.shape for e in (self, other))
+        if (self.feature_names, self.output_names, mine) != (other.feature_names, other.output_names, theirs):
             raise ValueError(
                 "explanations can be added when they have the same rows, features and outputs, however: "
-                f"{self._values.shape} of {self.feature_names} and {other._values.shape} of {other.feature_names}"
+                f"{mine} of {self.feature_names}, {self.output_names} and "
+                f"{theirs} of {other.feature_names}, {other.output_names}"
             )
+        if self.data is not None and other.data is not None and not _alike(self.data, other.data):
+            raise ValueError("explanations can be added when they explain the same rows, however: their data differ")
         coalitions, position = indices.unite_coalitions(np.vstack([self._coalitions, other._coalitions]))
 
         def dividends() -> Array:
@@ -396,7 +413,12 @@ class Explanation:
             feature_names=self.feature_names,
             output_names=self.output_names,
             data=self.data,
+            copy=False,
         )
+
+    def __radd__(self, other: object) -> Explanation:
+        """Lets `sum` start from 0."""
+        return self if isinstance(other, int) and other == 0 else NotImplemented
 
     def __mul__(self, factor: float) -> Explanation:
         """The explanation of a multiple of the model."""
@@ -410,6 +432,7 @@ class Explanation:
             feature_names=self.feature_names,
             output_names=self.output_names,
             data=self.data,
+            copy=False,
         )
 
     __rmul__ = __mul__
@@ -642,13 +665,15 @@ def _find(item: str | int, names: list[str], what: str) -> int:
     return names.index(item)
 
 
-def _frozen(array: Array) -> Array:
-    """A read-only copy; an array that is read-only already is taken as it is."""
-    if not array.flags.writeable:
-        return array
-    own = np.array(array)
+def _frozen(array: Array, copy: bool = True) -> Array:
+    own = np.array(array) if copy else array.view()
     own.flags.writeable = False
     return own
+
+
+def _alike(a: Array, b: Array) -> bool:
+    """Equal cell by cell, where missing values equal each other."""
+    return a.shape == b.shape and bool(np.all((a == b) | ((a != a) & (b != b))))
 
 
 def _plain(cell: Any) -> Any:

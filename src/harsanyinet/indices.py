@@ -31,6 +31,7 @@ class InteractionIndex:
     Attributes:
         name: One of `INDICES`.
         order: The largest size of a set.
+        n_features: P.
         sets: Tuples of feature indices, by size and then in lexicographic order: every non-empty set up to the order
             that some coalition contains. All other sets have the value zero.
         values: (B, len(sets)[, K]).
@@ -38,14 +39,17 @@ class InteractionIndex:
 
     name: str
     order: int
+    n_features: int
     sets: list[tuple[int, ...]]
     values: Array
 
     def __getitem__(self, members: tuple[int, ...]) -> Array:
         """The values (B[, K]) of one set of feature indices; zero when no coalition contains it."""
+        if not all(isinstance(i, int | np.integer) and 0 <= i < self.n_features for i in members):
+            raise ValueError(f"a set holds feature indices from 0 to {self.n_features - 1}, however: {members}")
         key = tuple(sorted(members))
-        if not 1 <= len(key) <= self.order:
-            raise ValueError(f"this index holds sets of 1 to {self.order} features, however: {members}")
+        if not 1 <= len(set(key)) == len(key) <= self.order:
+            raise ValueError(f"this index holds sets of 1 to {self.order} different features, however: {members}")
         if key in self.sets:
             return np.asarray(self.values[:, self.sets.index(key)])
         return np.zeros_like(self.values, shape=self.values.shape[:1] + self.values.shape[2:])
@@ -113,7 +117,7 @@ def interaction_index(coalitions: Coalitions, dividends: Array, name: str, order
         found, matrix = _subset_weights(coalitions, sizes, name, order, s)
         sets.extend(map(tuple, found.tolist()))
         values.append(_times_sparse(dividends, matrix))
-    return InteractionIndex(name, order, sets, np.concatenate(values, axis=1))
+    return InteractionIndex(name, order, n_players, sets, np.concatenate(values, axis=1))
 
 
 def _counts(sizes: Array) -> Iterator[tuple[int, int]]:

@@ -12,6 +12,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import reduce
+from operator import index
 from typing import Any, Literal
 
 import numpy as np
@@ -77,6 +78,10 @@ class HarsanyiNet(nn.Module, ABC):
     def player_map(self) -> Tensor:
         """(D_1, P) bool: the player behind each candidate of the first block."""
 
+    @abstractmethod
+    def shown(self, x: Tensor) -> NDArray[Any] | None:
+        """(B, P), what an explanation shows as the players' values; None where a player is not one number."""
+
     @property
     @abstractmethod
     def connect(self) -> Connect:
@@ -88,9 +93,10 @@ class HarsanyiNet(nn.Module, ABC):
         """Whether units computed in training mode are Harsanyi units (no dropout, no batch statistics)."""
 
     def forward(self, x: Tensor, present: Tensor | None = None) -> Tensor:
-        """Raw outputs (B, K); `present` (P,) or (B, P) bool masks players."""
-        parts = [self._read(self.units(rows, mask)) for rows, mask in self._chunks(x, present)]
-        return parts[0] if len(parts) == 1 else torch.cat(parts)
+        """Raw outputs (B, K); `present` (P,) or (B, P) bool masks players. Full precision, also under autocast."""
+        with _full_precision(x):
+            parts = [self._read(self.units(rows, mask)) for rows, mask in self._chunks(x, present)]
+            return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def _read(self, zs: list[Tensor]) -> Tensor:
         out = self.base
@@ -105,19 +111,19 @@ class HarsanyiNet(nn.Module, ABC):
         size = max(256, CHUNK // max(readout[0].numel() for readout in self.readouts))
         if len(x) <= size:
             return [(x, present)]
-        per_row = isinstance(present, Tensor) and present.ndim == 2 and len(present) == len(x)
+        if present is not None:
+            present = _check_present(present, len(x), self.n_players)
         starts = range(0, len(x), size)
-        return [
-            (x[i : i + size], present[i : i + size] if per_row and present is not None else present) for i in starts
-        ]
+        return [(x[i : i + size], None if present is None else present[i : i + size]) for i in starts]
 
     def shapley_values(self, x: Tensor, present: Tensor | None = None) -> Tensor:
         """Exact Shapley values (B, P, K) as a tensor that gradients flow through, for losses on explanations."""
         self._check_mode()
-        readouts = list(self.readouts)
-        units = [condensed(z, readout) for z, readout in zip(self.units(x, present), readouts, strict=True)]
-        spreads = spreading(readouts, self.structure())
-        return shapley_of_units(units, spreads, self.n_outputs).transpose(1, 2)
+        with _full_precision(x):
+            readouts = list(self.readouts)
+            units = [condensed(z, readout) for z, readout in zip(self.units(x, present), readouts, strict=True)]
+            spreads = spreading(readouts, self.structure())
+            return shapley_of_units(units, spreads, self.n_outputs).transpose(1, 2)
 
     def explain(
         self,
@@ -141,28 +147,27 @@ class HarsanyiNet(nn.Module, ABC):
         structure = self.structure()
         readouts = [readout.detach().clone() for readout in self.readouts]  # an explanation outlives its network
         values, kept = [], []
-        with torch.no_grad():
+        with torch.no_grad(), _full_precision(x):
             spreads = spreading(readouts, structure)
             for rows, mask in self._chunks(x, present):
                 kept.append([condensed(z, r) for z, r in zip(self.units(rows, mask), readouts, strict=True)])
                 values.append(shapley_of_units(kept[-1], spreads, self.n_outputs))
-        found = torch.cat(values).transpose(1, 2).cpu().numpy()
-        found.flags.writeable = False
         coalitions, position = structure.united
-        if data is None and x.ndim == 2 and x.shape[1] == self.n_players:
-            data = x.detach().cpu().numpy()
+        if data is None:
+            data = self.shown(x)
 
         def dividends() -> NDArray[Any]:
             return np.concatenate([dividends_of_units(part, readouts, position, len(coalitions)) for part in kept])
 
         return Explanation(
-            values=found,
+            values=torch.cat(values).transpose(1, 2).cpu().numpy(),
             base_values=self.base.detach().cpu().numpy().copy(),
             coalitions=coalitions,
             dividends=dividends,
             feature_names=feature_names,
             output_names=output_names,
-            data=data,
+            data=None if data is None else np.array(data),
+            copy=False,
         )
 
     def structure(self) -> Structure:
@@ -175,10 +180,13 @@ class HarsanyiNet(nn.Module, ABC):
 
     def receptive_fields(self) -> list[Tensor]:
         """One (U_l, P) bool tensor per block; the row of a unit without children is empty."""
-        return list(self.structure().fields)
+        return [field.clone() for field in self.structure().fields]
 
     def game(self, x: Tensor, row: int = 0) -> Callable[[NDArray[np.bool_]], NDArray[Any]]:
         """The game that `explain` solves for one row, played by real forward passes: masks (m, P) -> (m, K)."""
+        self._check_mode()
+        if not 0 <= row < len(x):
+            raise IndexError(f"row must lie between 0 and {len(x) - 1}, however: row={row}")
         one = x[row : row + 1].detach()
 
         def play(masks: NDArray[np.bool_]) -> NDArray[Any]:
@@ -194,6 +202,11 @@ class HarsanyiNet(nn.Module, ABC):
                 "explanations are exact in evaluation mode only, however: this network is in training mode and uses "
                 "dropout; call .eval() first"
             )
+
+
+def _full_precision(x: Tensor) -> torch.autocast:
+    """Switches autocast off: in half precision a unit could no longer tell an absent child from a present one."""
+    return torch.autocast(x.device.type if isinstance(x, Tensor) else "cpu", enabled=False)
 
 
 def condensed(z: Tensor, readout: Tensor) -> Tensor:
@@ -297,7 +310,8 @@ class HarsanyiMLP(HarsanyiNet):
         beta: Steepness of the straight-through gradient of the children.
         gamma: Sharpness of the soft AND (activation gate).
         connect: Children of later blocks come from the previous block or from all previous blocks.
-        baseline: Value of each column that means "absent", (n_features,); zero by default.
+        baseline: Subtracted from each column, (n_features,); zero by default. In the activation gate the value that
+            means "absent".
         seed: Seed of the initial weights and children.
         columns: The player of each column, when several columns (one-hot, bins) belong to one player.
         soft_and: `"geometric"` as in the paper's text or the plain `"product"` of the authors' code (activation gate).
@@ -305,16 +319,20 @@ class HarsanyiMLP(HarsanyiNet):
             exactly so many, a float: that share of the candidates, at least one (0.1 in the authors' code).
         channels: Channels per unit (presence gate; 8 by default).
         sets: Children of the first block as index sets of players (presence gate); their number replaces `width`.
-            By default one unit per variable, then random sets.
+            By default one unit per variable, then random sets; random sets only where variables outnumber units.
         set_sizes: Sizes of the random sets, in turn (presence gate).
         learn_children: Whether children are trained through tau. By default yes in the activation gate (always) and no
             in the presence gate, where deeper blocks then keep each unit's own set.
         activation: `relu`, `gelu`, `silu` or `tanh` (presence gate).
         dropout: Share of channels dropped in training (presence gate).
         output_bias: Whether v(empty) is a trained constant; by default in the presence gate only.
+        dtype: float32 or float64; torch's default if left out. The baseline is exact in it, which a later `.double()`
+            cannot restore.
 
     Shape:
         - x: (B, n_features) of the network's dtype; present: (P,) or (B, P) bool; output: (B, n_outputs).
+
+    Works under `torch.compile`, without the checks of values: infinities, and NaN in the activation gate, go through.
 
     Examples:
         >>> net = HarsanyiMLP(4, 1, gate="presence", seed=0).eval()
@@ -346,8 +364,11 @@ class HarsanyiMLP(HarsanyiNet):
         activation: str = "relu",
         dropout: float = 0.0,
         output_bias: bool | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
+        n_features, n_outputs, n_blocks, width, seed = map(index, (n_features, n_outputs, n_blocks, width, seed))
+        beta, gamma, dropout, set_sizes = float(beta), float(gamma), float(dropout), tuple(map(index, set_sizes))
         _one_of("gate", gate, ("activation", "presence"))
         _one_of("connect", connect, ("previous", "all"))
         _one_of("soft_and", soft_and, ("geometric", "product"))
@@ -361,8 +382,8 @@ class HarsanyiMLP(HarsanyiNet):
             if number < 1:
                 raise ValueError(f"{name} must be at least 1, however: {name}={number}")
         for name, positive in (("beta", beta), ("gamma", gamma)):
-            if not positive > 0:
-                raise ValueError(f"{name} must be positive, however: {name}={positive}")
+            if not (math.isfinite(positive) and positive > 0):
+                raise ValueError(f"{name} must be positive and finite, however: {name}={positive}")
         if not 0 <= dropout < 1:
             raise ValueError(f"dropout must lie in [0, 1), however: dropout={dropout}")
         if any(size < 1 for size in set_sizes) or not set_sizes:
@@ -399,8 +420,8 @@ class HarsanyiMLP(HarsanyiNet):
             "learn_children": learned, "activation": activation, "dropout": dropout,
             "output_bias": presence if output_bias is None else output_bias,
         }  # fmt: skip
-        self.register_buffer("columns", torch.tensor(columns))
-        self.register_buffer("baseline", _as_baseline(baseline, n_features))
+        self.register_buffer("columns", torch.tensor(columns), persistent=False)  # a setting, not a weight
+        self.register_buffer("baseline", _as_baseline(baseline, n_features, torch.get_default_dtype()))
         self.columns: Tensor
         self.baseline: Tensor
         blocks: list[nn.Module] = []
@@ -450,6 +471,9 @@ class HarsanyiMLP(HarsanyiNet):
             self.base = nn.Parameter(torch.zeros(n_outputs))
         else:
             self.register_buffer("base", torch.zeros(n_outputs))
+        if dtype is not None:
+            self.to(dtype)
+            self.baseline.copy_(_as_baseline(baseline, n_features, dtype))
 
     @property
     def connect(self) -> Connect:
@@ -465,6 +489,10 @@ class HarsanyiMLP(HarsanyiNet):
     def child_masks(self) -> list[Tensor]:
         """The children of every block: of columns (activation gate) or players (presence gate), then of units."""
         return [block.child_mask() for block in self.blocks]  # type: ignore[operator]
+
+    def shown(self, x: Tensor) -> NDArray[Any] | None:
+        """The columns in the order of the players, where every player is one column."""
+        return x.detach()[:, self.columns.argsort()].cpu().numpy() if self.n_players == self.n_features else None
 
     def player_map(self) -> Tensor:
         """(n_features, P) bool where children are columns (activation gate); the identity where they are players."""
@@ -493,6 +521,8 @@ class HarsanyiMLP(HarsanyiNet):
             raise TypeError(f"x must be a torch tensor, however: {type(x).__name__}; use torch.as_tensor(x)")
         if x.ndim != 2 or x.shape[1] != self.n_features:
             raise ValueError(f"x must have shape (rows, {self.n_features}), however: {tuple(x.shape)}")
+        if self.baseline.dtype not in (torch.float32, torch.float64):
+            raise TypeError(f"the network works in float32 or float64, however: {self.baseline.dtype}")
         if x.dtype != self.baseline.dtype:
             raise TypeError(
                 f"x must have the network's dtype {self.baseline.dtype}, however: {x.dtype}; "
@@ -502,9 +532,11 @@ class HarsanyiMLP(HarsanyiNet):
             present = _check_present(present, len(x), self.n_players)
         if torch.compiler.is_compiling():  # no branches on data: always gate, and leave out the check of values
             return self._without_missing(x, present)
-        if not math.isfinite(float(x.detach().sum())):
-            if torch.isinf(x).any():
-                raise ValueError(f"x must be finite, however: column {_first_column(torch.isinf(x))} holds an infinity")
+        limit = math.sqrt(torch.finfo(x.dtype).max)  # beyond it a sum of products could overflow, and inf * 0 is NaN
+        if x.numel() and not all(abs(float(end)) < limit for end in torch.aminmax(x.detach())):
+            if (x.abs() >= limit).any():
+                column = _first_column(x.abs() >= limit)
+                raise ValueError(f"x must be finite and below {limit:.1g} in size, however: column {column} is not")
             missing = torch.isnan(x)
             if self.gate == "activation" and missing.any():
                 raise ValueError(
@@ -553,10 +585,10 @@ def _as_masks(sets: Sequence[Sequence[int]], n_players: int) -> Tensor:
     return chosen
 
 
-def _as_baseline(baseline: ArrayLike | Tensor | None, n_features: int) -> Tensor:
+def _as_baseline(baseline: ArrayLike | Tensor | None, n_features: int, dtype: torch.dtype) -> Tensor:
     if baseline is None:
-        return torch.zeros(n_features)
-    out = torch.as_tensor(baseline, dtype=torch.get_default_dtype()).detach().clone()
+        return torch.zeros(n_features, dtype=dtype)
+    out = torch.as_tensor(baseline, dtype=dtype).detach().clone()
     if out.shape != (n_features,) or not bool(torch.isfinite(out).all()):
         raise ValueError(f"baseline must hold {n_features} finite numbers, however: shape {tuple(out.shape)}: {out}")
     return out

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import platform
 import subprocess
 import sys
@@ -18,8 +17,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from tqdm import tqdm
 
-from harsanyinet import files
 from harsanyinet.certificate import versions
+from harsanyinet.experiments import results
 from harsanyinet.network import Gate, HarsanyiMLP
 
 N_OUTPUTS = 2
@@ -89,6 +88,7 @@ def cases(quick: bool) -> list[Case]:
 
 def run(out: Path, *, quick: bool = False) -> str:
     """Measures all cases, writes the result file and returns a readable table."""
+    results.prepare(out)
     measured: list[dict[str, Any]] = []
     all_cases = cases(quick)
     for case in tqdm(all_cases, desc="networks", leave=False):
@@ -111,8 +111,7 @@ def run(out: Path, *, quick: bool = False) -> str:
         "machine": {"threads": torch.get_num_threads(), "cpu": _cpu(), **versions()},
         "rows": measured,
     }
-    out.parent.mkdir(parents=True, exist_ok=True)
-    files.write_beside(out, (json.dumps(result, indent=1) + "\n").encode())
+    results.write(out, result)
     return table(measured) + f"\nwritten to {out}"
 
 
@@ -140,17 +139,17 @@ def measure(case: Case, batch: int, repeats: int) -> dict[str, float]:
     return {name: round(value, 4) for name, value in (found | ratios).items()}
 
 
-def peak_memory(case: Case, what: str) -> float:
-    """MiB by which one call on the largest batch raises the resident memory of a fresh process."""
-    code = (
-        "from harsanyinet.experiments.bench_core import *; from harsanyinet.experiments.bench_core import _grow\n"
-        f"print(_grow(Case({case.n}, {case.gate!r}, {case.width}, {case.n_blocks}, {case.options!r}), {what!r}))"
-    )
+def peak_memory(case: Case, what: str) -> float | None:
+    """MiB by which one call on the largest batch raises the resident memory of a fresh process; None off Linux."""
+    if not Path("/proc/self/clear_refs").exists():
+        return None
+    code = f"from harsanyinet.experiments.bench_core import Case, growth; print(growth({case!r}, {what!r}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return round(float(done.stdout), 1)
 
 
-def _grow(case: Case, what: str) -> float:
+def growth(case: Case, what: str) -> float:
+    """MiB by which one call raises the resident memory of this process at its peak."""
     net: Any = case.plain() if what == "plain" else case.network()
     call = net.explain if what == "explain" else net
     x = torch.randn(BATCHES[-1], case.n)
@@ -177,7 +176,7 @@ def table(rows: list[dict[str, Any]]) -> str:
         "peak MiB plain/forward/explain"
     ]
     for row in rows:
-        memory = "/".join(f"{m:.0f}" for m in row["peak_mib"].values()) if "peak_mib" in row else ""
+        memory = "/".join("?" if m is None else f"{m:.0f}" for m in row.get("peak_mib", {}).values())
         lines.append(
             f"{row['case']['n']:>7}  {row['label']:<16}  {row['batch']:>5}  {row['plain_ms']:>10.3f}  "
             f"{row['forward_ms']:>10.3f}  {row['explain_ms']:>10.3f}  {row['forward/plain']:>13.2f}  "

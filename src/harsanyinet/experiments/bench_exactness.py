@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from harsanyinet import files
 from harsanyinet.certificate import versions
 from harsanyinet.datasets import load_census
+from harsanyinet.experiments import results
 from harsanyinet.experiments.census import label_coded
 from harsanyinet.games import brute_force_shapley
 from harsanyinet.network import HarsanyiMLP
@@ -25,6 +24,7 @@ CHILDREN: dict[str, float | None] = {"paper's text: 10 children": None, "authors
 
 def run(out: Path, *, quick: bool = False, seed: int = 0) -> str:
     """Trains, compares with brute force, writes the result file and returns a readable summary."""
+    results.prepare(out)
     split = load_census(rows="complete")
     x, y, x_test, y_test = label_coded(split)
     n_rows, epochs = (20, 2) if quick else (200, 100)
@@ -45,8 +45,7 @@ def run(out: Path, *, quick: bool = False, seed: int = 0) -> str:
         "ours": found,
         "versions": versions(),
     }
-    out.parent.mkdir(parents=True, exist_ok=True)
-    files.write_beside(out, (json.dumps(result, indent=1) + "\n").encode())
+    results.write(out, result)
     lines = [f"paper: accuracy {PAPER['accuracy']} %, RMSE {PAPER['rmse']:.2e}"]
     for name, ours in found.items():
         lines.append(

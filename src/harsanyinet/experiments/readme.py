@@ -42,7 +42,7 @@ def core(result: dict[str, Any]) -> str:
         if "peak_mib" in row:
             lines.append(
                 f"| {row['case']['n']:,} | {row['label']} | {row['forward/plain']:.2f} | "
-                f"{row['explain/forward']:.2f} | {row['explain_us_per_row']:.1f} | {row['peak_mib']['explain']:.0f} |"
+                f"{row['explain/forward']:.2f} | {row['explain_us_per_row']:.1f} | {row['peak_mib']['explain']} |"
             )
     return "\n".join(lines)
 
