@@ -39,7 +39,7 @@ def test_verify(model, capsys):
 
 
 def test_huge_integers_and_one_column(tmp_path, capsys):
-    save(HarsanyiMLP(1, 1, gate="presence").eval(), tmp_path / "m.hnet")
+    save(HarsanyiMLP(1, 1, gate="presence", dtype=torch.float64).eval(), tmp_path / "m.hnet")
     (tmp_path / "rows.csv").write_text("1\n\n123456789012345678901234567890\n")
     code, out, err = run(capsys, "verify", tmp_path / "m.hnet", tmp_path / "rows.csv")
     assert (code, err) == (0, "")

@@ -41,15 +41,26 @@ def join(states: Sequence[State]) -> State:
     )
 
 
-def acting_rows(z: Tensor) -> Tensor | None:
-    """Positions of the rows of (B, D) that are not zero all over, in inference; None if that is most of them.
+def acting_rows(z: Tensor, sigma: Tensor | None = None) -> Tensor | None:
+    """Positions of the rows of (B, D) that matter, in inference; None if that is most of them.
 
-    Deep blocks of the activation gate are mostly silent, and what is silent below is silent above.
+    Those that are not zero all over or, with the children sigma (U, D) of the units above, those in which some unit has
+    all its children alive: deep blocks of the activation gate are mostly silent.
     """
     if torch.is_grad_enabled() or torch.compiler.is_compiling() or not len(z):
         return None
+    if sigma is not None and (first := acting_rows(z)) is not None:  # the cheaper question first
+        second = acting_rows(z[first], sigma)
+        return first if second is None else first[second]
     for some in (z[:: 1 + len(z) // 64], z):  # a few rows say at little cost whether the rest is worth a look
-        rows = ((some.amax(1) > 0) | (some.amin(1) < 0)).nonzero()[:, 0]
+        if sigma is None:
+            acting = some.amax(1) > 0
+            if some.min() < 0:
+                acting |= some.amin(1) < 0
+        else:
+            missing = F.linear(some.sign().abs_(), sigma, -sigma.sum(1).clamp_min(1))  # (B, U), 0 if none is
+            acting = missing.amax(1) >= 0
+        rows = acting.nonzero()[:, 0]
         if 2 * len(rows) >= len(some):
             return None
     return rows
@@ -254,7 +265,7 @@ class ActivationBlock(nn.Module):
     def forward(self, below: State) -> State:  # noqa: D102
         z = below.values.flatten(1)  # (B, D)
         sigma = select_children(self.tau, self.beta)  # (U, D)
-        rows = acting_rows(z)
+        rows = acting_rows(z, sigma)
         if rows is None:
             return State(self._units(z, sigma)[:, :, None])
         out = z.new_zeros(len(z), len(sigma)).index_copy_(0, rows, self._units(z[rows], sigma))

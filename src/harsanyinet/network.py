@@ -80,7 +80,7 @@ class HarsanyiNet(nn.Module, ABC):
 
     @abstractmethod
     def shown(self, x: Tensor) -> NDArray[Any] | None:
-        """(B, P), what an explanation shows as the players' values; None where a player is not one number."""
+        """A copy (B, P) of what an explanation shows as the players' values; None where that is not one number."""
 
     @property
     @abstractmethod
@@ -153,20 +153,18 @@ class HarsanyiNet(nn.Module, ABC):
                 kept.append([condensed(z, r) for z, r in zip(self.units(rows, mask), readouts, strict=True)])
                 values.append(shapley_of_units(kept[-1], spreads, self.n_outputs))
         coalitions, position = structure.united
-        if data is None:
-            data = self.shown(x)
 
         def dividends() -> NDArray[Any]:
             return np.concatenate([dividends_of_units(part, readouts, position, len(coalitions)) for part in kept])
 
         return Explanation(
-            values=torch.cat(values).transpose(1, 2).cpu().numpy(),
+            values=(values[0] if len(values) == 1 else torch.cat(values)).transpose(1, 2).cpu().numpy(),
             base_values=self.base.detach().cpu().numpy().copy(),
             coalitions=coalitions,
             dividends=dividends,
             feature_names=feature_names,
             output_names=output_names,
-            data=None if data is None else np.array(data),
+            data=self.shown(x) if data is None else np.array(data),
             copy=False,
         )
 
@@ -492,7 +490,11 @@ class HarsanyiMLP(HarsanyiNet):
 
     def shown(self, x: Tensor) -> NDArray[Any] | None:
         """The columns in the order of the players, where every player is one column."""
-        return x.detach()[:, self.columns.argsort()].cpu().numpy() if self.n_players == self.n_features else None
+        if self.n_players < self.n_features:
+            return None
+        columns = self.config["columns"]
+        values = np.array(x.detach().cpu())
+        return values if columns == sorted(columns) else values[:, np.argsort(columns)]
 
     def player_map(self) -> Tensor:
         """(n_features, P) bool where children are columns (activation gate); the identity where they are players."""
