@@ -314,6 +314,7 @@ class PresenceBlock(nn.Module):
             self.register_buffer("tau", tau)
         self.register_buffer("owner", owner)
         self.owner: Tensor
+        self.one_column_each = torch.equal(owner, torch.arange(len(owner)))
         fan_in = chosen[:, owner].sum(1).clamp_min(1).repeat_interleave(channels)  # (U * C,)
         self.weight = nn.Parameter(_uniform((len(fan_in), len(owner)), generator) / fan_in.sqrt()[:, None])
         self.bias = nn.Parameter(_uniform((len(fan_in),), generator) / fan_in.sqrt())
@@ -327,10 +328,11 @@ class PresenceBlock(nn.Module):
         values, alive, living = below
         assert living is not None
         sigma = select_children(self.tau, self.beta)  # (U, N)
-        mask = sigma[:, self.owner].repeat_interleave(self.channels, 0)  # (U * C, D)
+        chosen = sigma if self.one_column_each else sigma[:, self.owner]  # (U, D)
+        weight = self.weight.view(len(sigma), self.channels, -1) * chosen[:, None]  # (U, C, D)
         living = (sigma.detach() @ living > 0).to(values.dtype)  # (U,)
         bias = self.bias * living.repeat_interleave(self.channels)
-        z = self.dropout(self.activation(F.linear(values.flatten(1), self.weight * mask, bias)))
+        z = self.dropout(self.activation(F.linear(values.flatten(1), weight.flatten(0, 1), bias)))
         z = z.view(len(z), len(sigma), self.channels)  # (B, U, C)
         if alive is None:
             return State(z, None, living)

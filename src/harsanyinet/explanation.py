@@ -504,9 +504,7 @@ class Explanation:
     def _all_dividends(self) -> Array:
         """(B, C, K), computed once."""
         if callable(self._lazy):
-            found = self._checked(self._lazy())
-            found.flags.writeable = False
-            self._lazy = found
+            self._lazy = _frozen(self._checked(self._lazy()), copy=False)
         return self._lazy
 
     def _checked(self, dividends: Array) -> Array:
@@ -673,7 +671,10 @@ def _frozen(array: Array, copy: bool = True) -> Array:
 
 def _alike(a: Array, b: Array) -> bool:
     """Equal cell by cell, where missing values equal each other."""
-    return a.shape == b.shape and bool(np.all((a == b) | ((a != a) & (b != b))))
+    import pandas as pd
+
+    missing = pd.isna(a)
+    return a.shape == b.shape and np.array_equal(missing, pd.isna(b)) and bool(np.all(a[~missing] == b[~missing]))
 
 
 def _plain(cell: Any) -> Any:
@@ -681,7 +682,7 @@ def _plain(cell: Any) -> Any:
     import pandas as pd
 
     cell = cell.item() if isinstance(cell, np.generic) else cell
-    if pd.isna(cell):
+    if np.ndim(cell) == 0 and pd.isna(cell):
         return None
     if isinstance(cell, float) and not np.isfinite(cell):
         return {"float": str(cell)}

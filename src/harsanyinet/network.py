@@ -44,7 +44,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 """Activations of the presence gate. Each maps 0 to 0, so that a unit without children is zero."""
 
-CHUNK = 2**19
+CHUNK = 2**20
 """Inference runs in chunks of rows with about so many values per block: fresh memory costs more than arithmetic."""
 
 
@@ -493,7 +493,7 @@ class HarsanyiMLP(HarsanyiNet):
         if self.n_players < self.n_features:
             return None
         columns = self.config["columns"]
-        values = np.array(x.detach().cpu())
+        values = x.detach().cpu().numpy().copy()
         return values if columns == sorted(columns) else values[:, np.argsort(columns)]
 
     def player_map(self) -> Tensor:
