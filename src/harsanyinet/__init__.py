@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from harsanyinet.explanation import Explanation
-from harsanyinet.network import HarsanyiMLP, HarsanyiNet
+from harsanyinet.mlp import HarsanyiMLP
+from harsanyinet.network import HarsanyiNet
 
 if TYPE_CHECKING:
     from harsanyinet.attribution import Attribution

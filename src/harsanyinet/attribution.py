@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harsanyinet.network import HarsanyiMLP
+from harsanyinet.mlp import HarsanyiMLP
 
 try:
     from captum.attr import Attribution as _CaptumAttribution

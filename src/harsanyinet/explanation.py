@@ -7,7 +7,6 @@ coalitions in `games`.
 from __future__ import annotations
 
 import html
-import time
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from os import PathLike
@@ -18,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
 
 from harsanyinet import files, games, indices
+from harsanyinet.deciding import smallest_deciding_set
 from harsanyinet.indices import InteractionIndex
 
 if TYPE_CHECKING:
@@ -273,7 +273,9 @@ class Explanation:
         """
         if threshold and len(self.output_names) > 1:
             raise ValueError(f"a threshold decides on one output, however: there are {len(self.output_names)}")
-        return _smallest_set(self[self._row(row)], threshold, time_limit)
+        one = self[self._row(row)]
+        base = np.broadcast_to(one._base, (1, one._base.shape[-1]))[0]
+        return smallest_deciding_set(self._coalitions, one._all_dividends[0], base, threshold, time_limit)
 
     # Conversions -------------------------------------------------------------------------------------------------
 
@@ -569,60 +571,6 @@ class Explanation:
             found = f"{twice} in several groups" if twice else f"{never} in none"
             raise ValueError(f"groups must hold every feature exactly once, however: {found}")
         return masks
-
-
-def _smallest_set(ex: Explanation, threshold: float, time_limit: float) -> tuple[int, ...]:
-    """`smallest_set` for an explanation of one row: minimise |S| with y_T = prod_{i in T} x_i for every coalition T."""
-    from scipy.optimize import Bounds, LinearConstraint, milp
-    from scipy.sparse import coo_array, csr_array, hstack
-
-    def decision(present: Masks) -> bool | int:
-        out = ex._value(present)[0]
-        return bool(out[0] > threshold) if len(out) == 1 else int(np.argmax(out))
-
-    n = ex.n_features
-    wanted = decision(np.ones(n, dtype=bool))
-    a = ex._all_dividends[0].astype(np.float64)  # (C, K)
-    base = np.broadcast_to(ex._base, (1, ex._base.shape[-1]))[0].astype(np.float64)
-    if len(base) == 1:  # gain + weights . y must not be negative
-        sign = 1.0 if wanted else -1.0
-        weights, gain = sign * a.T, sign * (base - threshold)
-    else:
-        others = [k for k in range(len(base)) if k != wanted]
-        weights, gain = (a[:, [wanted]] - a[:, others]).T, base[wanted] - base[others]
-    acting = np.flatnonzero(np.abs(weights).max(axis=0) > 0)
-    weights = weights[:, acting]
-    scale = np.maximum(np.abs(weights).sum(axis=1), np.abs(gain)) + np.finfo(float).tiny
-    inside = ex._coalitions[acting]
-    c = len(acting)
-    term, member = np.nonzero(inside)
-    each = np.arange(len(term))
-    ones = np.ones(len(term))
-    shape_x, shape_y = (len(term), n), (len(term), c)
-    below_members = hstack([coo_array((-ones, (each, member)), shape_x), coo_array((ones, (each, term)), shape_y)])
-    above_all = hstack([csr_array(-inside.astype(float)), csr_array(np.eye(c))])
-    decide = hstack([csr_array((len(gain), n)), csr_array(weights / scale[:, None])])
-    constraints = [
-        LinearConstraint(below_members.tocsr(), -np.inf, 0),
-        LinearConstraint(above_all.tocsr(), 1 - inside.sum(axis=1), np.inf),
-        LinearConstraint(decide.tocsr(), -gain / scale, np.inf),
-    ]
-    end = time.monotonic() + time_limit
-    while True:  # the solver works to a tolerance: what it finds is checked, and cut off if it does not hold
-        solution = milp(
-            np.r_[np.ones(n), np.zeros(c)],
-            integrality=np.r_[np.ones(n), np.zeros(c)],
-            bounds=Bounds(0, 1),
-            constraints=constraints,
-            options={"mip_rel_gap": 0.0, "time_limit": max(end - time.monotonic(), 1e-3)},
-        )
-        if solution.status != 0 or time.monotonic() > end:
-            raise RuntimeError(f"the smallest set was not found within {time_limit:g} s: {solution.message}")
-        kept = solution.x[:n] > 0.5
-        if decision(kept) == wanted:
-            return tuple(np.flatnonzero(kept).tolist())
-        another = np.r_[np.where(kept, -1.0, 1.0), np.zeros(c)]
-        constraints.append(LinearConstraint(another[None], 1.0 - kept.sum(), np.inf))
 
 
 def _spread(dividends: Array, shares: Array) -> Array:

@@ -7,7 +7,7 @@ from os import PathLike
 import torch
 
 from harsanyinet import files
-from harsanyinet.network import HarsanyiMLP
+from harsanyinet.mlp import HarsanyiMLP
 
 KIND = "HarsanyiMLP"
 

@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from harsanyinet.certificate import versions
 from harsanyinet.experiments import results
-from harsanyinet.network import Gate, HarsanyiMLP
+from harsanyinet.mlp import Gate, HarsanyiMLP
 
 N_OUTPUTS = 2
 BATCHES = (1, 64, 4096)

@@ -15,7 +15,7 @@ from harsanyinet.datasets import load_census
 from harsanyinet.experiments import results
 from harsanyinet.experiments.census import label_coded
 from harsanyinet.games import brute_force_shapley
-from harsanyinet.network import HarsanyiMLP
+from harsanyinet.mlp import HarsanyiMLP
 from harsanyinet.training import TrainingConfig, fit_module
 
 PAPER = {"accuracy": 84.57, "rmse": 2.18e-8}

@@ -17,7 +17,7 @@ from harsanyinet.certificate import verify
 from harsanyinet.datasets import DatasetNotFoundError, TableSplit, load_breast_cancer_table, load_census
 from harsanyinet.experiments.census import Coding, classes
 from harsanyinet.explanation import Explanation
-from harsanyinet.network import HarsanyiMLP
+from harsanyinet.mlp import HarsanyiMLP
 from harsanyinet.training import TrainingConfig, fit_module
 
 Say = Callable[[str], None]
