@@ -42,7 +42,7 @@ def smallest_deciding_set(
     term, member = np.nonzero(inside)
     each, ones = np.arange(len(term)), np.ones(len(term))
     minus_x, y = coo_array((-ones, (each, member)), (len(term), n)), coo_array((ones, (each, term)), (len(term), c))
-    all_members = hstack([csr_array(-inside.astype(float)), eye_array(c)])
+    all_members = hstack([csr_array(-inside.astype(float)), csr_array(eye_array(c))])
     holds = hstack([coo_array((len(gain), n)), coo_array(weights / scale[:, None])])
     constraints = [
         LinearConstraint(hstack([minus_x, y]).tocsr(), -np.inf, 0),  # y_T <= x_i for all i in T
