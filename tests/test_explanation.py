@@ -536,6 +536,7 @@ class TestTopInteractions:
         assert top.bound == 3.0  # at {a, b, c}: 7 against 4
         assert ex.top_interactions(0, 1).bound == 4.0  # no smaller: the sum of the negative ones
         assert (-ex).top_interactions(0, 2).bound == 3.0
+        assert len(Game(0, count=15).explain().top_interactions(0).sets) == 10
 
     def test_of_the_largest_output_unless_another_is_named(self):
         game = Game(7, k=3, rows=4)
@@ -595,6 +596,27 @@ class TestSmallestSet:
         game.dividends = np.zeros((1, 3, k))
         game.dividends[0, :, 0] = sign * np.array([-1.0, 1.0 + tiny, tiny])
         self.check(game)
+
+    def test_every_smaller_set_has_to_be_refuted(self):
+        """As above, with five features of which any that leave out the first are refused one by one."""
+        tiny = 2.0**-40
+        game = Game(0, n=5, rows=1, count=0)
+        game.coalitions = [*(frozenset({i}) for i in range(5)), frozenset(range(5))]
+        game.base = np.zeros(1)
+        game.dividends = np.r_[-1 - tiny, np.full(4, -tiny), 1 + 6 * tiny][None, :, None]
+        self.check(game)
+        assert game.explain().smallest_set(0) == (0, 1, 2, 3, 4)
+
+    @pytest.mark.parametrize("k", [1, 3])
+    def test_a_clear_decision_takes_one_call_of_the_solver(self, monkeypatch, k):
+        """The programme itself is right, not only what is left after every wrong answer was refused."""
+        import scipy.optimize
+
+        calls, solve = [], scipy.optimize.milp
+        monkeypatch.setattr(scipy.optimize, "milp", lambda *a, **options: calls.append(1) or solve(*a, **options))
+        for seed in range(10):
+            Game(seed, n=6, rows=1, k=k, count=20).explain().smallest_set(0)
+        assert len(calls) == 10
 
     def test_nothing_is_needed_where_the_base_decides(self):
         game = Game(0, n=3, rows=1, count=7)
@@ -890,6 +912,9 @@ class TestArithmetic:
             ex + Game(3).explain(data=data[::-1])
         with pytest.raises(ValueError, match="explain the same rows, however: their data differ"):
             ex + Game(3).explain(data=np.zeros((2, 4)))
+        data[1, 2] = 4
+        with pytest.raises(ValueError, match="explain the same rows, however: their data differ"):
+            ex + Game(3).explain(data=data)
 
     def test_a_restriction_and_a_whole_game(self):
         """One base per row and one for all rows."""
@@ -1283,6 +1308,17 @@ class TestRepr:
         strongest = int(np.argmax(np.abs(ex.values[:3].reshape(-1, 12, k)).mean(axis=(0, 2))))
         assert lines[0].find("th").text == names[strongest]
         assert f"{ex.outputs.reshape(rows, k)[0, 0]:.4g}" in list(head)[1].text
+
+    def test_bars_show_size_and_sign(self):
+        ex = Explanation(
+            base_values=np.zeros(1), coalitions=np.eye(3, dtype=bool), dividends=np.array([[[-4.0], [2.0], [1.0]]])
+        )
+        bars = re.findall(r"width:(\d+)px;background:(#\w+)", ex._repr_html_())
+        widths = [int(width) for width, _ in bars]
+        assert 150 > widths[0] > widths[1] > widths[2]
+        assert abs(widths[0] / widths[1] - 2) < 0.1  # whole pixels
+        assert abs(widths[0] / widths[2] - 4) < 0.3
+        assert bars[0][1] != bars[1][1] == bars[2][1]
 
     def test_names_and_data_cannot_inject(self):
         evil = "<script>alert('x')</script>"
