@@ -616,7 +616,21 @@ class TestSmallestSet:
         monkeypatch.setattr(scipy.optimize, "milp", lambda *a, **options: calls.append(1) or solve(*a, **options))
         for seed in range(10):
             Game(seed, n=6, rows=1, k=k, count=20).explain().smallest_set(0)
-        assert len(calls) == 10
+        additive = Explanation(
+            base_values=np.array([-1.5, 0.0, -2.0])[:k],
+            coalitions=np.eye(6, dtype=bool),
+            dividends=np.ones((1, 6, 1)) * np.array([1.0, 0.0, 1.0])[:k],  # the first beats the last without any
+        )
+        assert len(additive.smallest_set(0)) == 2
+        assert len(calls) == 11
+
+    def test_features_are_counted_not_coalitions(self):
+        """Two features that win by three coalitions, or three features that win by one."""
+        game = Game(0, n=5, rows=1, count=0)
+        game.coalitions = [frozenset({0}), frozenset({1}), frozenset({0, 1}), frozenset({2, 3, 4})]
+        game.base = np.array([-2.5])
+        game.dividends = np.array([[[1.0], [1.0], [1.0], [3.0]]])
+        assert game.explain().smallest_set(0) == (0, 1)
 
     def test_nothing_is_needed_where_the_base_decides(self):
         game = Game(0, n=3, rows=1, count=7)
