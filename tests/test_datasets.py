@@ -21,8 +21,13 @@ from harsanyinet import datasets
 from harsanyinet.datasets import (
     DatasetDamagedError,
     DatasetNotFoundError,
+    load_bike,
     load_breast_cancer_table,
+    load_california,
     load_census,
+    load_digits_table,
+    load_tv_news,
+    load_yeast,
     unanimity_game,
 )
 
@@ -30,6 +35,12 @@ SHARED = os.environ.get("HARSANYINET_DATA")
 real_files = pytest.mark.skipif(
     not SHARED or not Path(SHARED, "adult", "adult.data.gz").is_file(),
     reason="HARSANYINET_DATA names no folder with adult/adult.data.gz",
+)
+real_yeast, real_tv_news = (
+    pytest.mark.skipif(
+        not SHARED or not Path(SHARED, file).is_file(), reason=f"HARSANYINET_DATA names no folder with {file}"
+    )
+    for file in ("yeast/yeast.data", "tv_commercial/tv_commercial_bbc_ndtv.csv.gz")
 )
 COLUMNS = [
     *("age", "workclass", "education-num", "marital-status", "occupation", "relationship", "race", "sex"),
@@ -51,6 +62,15 @@ TEST = b"""\
 
 """
 SMALL = {"adult.data": TRAIN, "adult.test": TEST}
+YEAST = b"""\
+ADT1_YEAST  0.58  0.61  0.47  0.13  0.50  0.00  0.48  0.22  MIT
+ADT2_YEAST  0.43  0.67  0.48  0.27  0.50  0.00  0.53  0.22  CYT
+"""
+TV_NEWS = b"""\
+channel,label,Shot_Length,ZCR_Mean,ZCR_Variance
+BBC,1,123,0.091743,0.050768
+NDTV,-1,29,0.5,0.25
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -420,6 +440,137 @@ class TestBreastCancer:
     def test_the_seed_decides(self):
         assert_same(load_breast_cancer_table(1), load_breast_cancer_table(1))
         assert not load_breast_cancer_table(1).train.equals(load_breast_cancer_table(2).train)
+
+    def test_the_whole_has_the_rows_to_train_first(self):
+        split = load_breast_cancer_table()
+        whole = split.whole()
+        assert (whole.name, whole.task, whole.source) == ("breast_cancer", "classification", "scikit-learn")
+        assert whole.x.index.equals(pd.RangeIndex(569))
+        assert whole.y.index.equals(whole.x.index)
+        np.testing.assert_array_equal(whole.x, np.vstack([split.train, split.test]))
+        assert whole.y.tolist() == [*split.y_train, *split.y_test]
+
+
+class TestTables:
+    """Tables in one part."""
+
+    def test_digits(self):
+        table = load_digits_table()
+        assert (table.name, table.task, table.source) == ("digits", "classification", "scikit-learn")
+        assert table.x.shape == (1797, 64)
+        assert set(table.y) == set("0123456789")
+        from sklearn.datasets import load_digits
+
+        np.testing.assert_array_equal(table.y.astype(int), load_digits().target)
+
+    def test_california(self):
+        table = load_california()
+        assert (table.name, table.task, table.source) == ("california", "regression", "shapiq")
+        assert " ".join(table.x) == "MedInc HouseAge AveRooms AveBedrms Population AveOccup Latitude Longitude"
+        assert len(table.x) == len(table.y) == 20_640
+        assert table.x.iloc[0].tolist()[:2] == [8.3252, 41.0]
+        assert (table.y.name, table.y[0], table.y.max()) == ("MedHouseVal", 4.526, 5.00001)
+
+    def test_bike(self):
+        table = load_bike()
+        assert (table.name, table.task, table.source) == ("bike", "regression", "shapiq")
+        names = "season year month hour holiday weekday workingday weather temp feel_temp humidity windspeed"
+        assert " ".join(table.x) == names
+        assert len(table.x) == len(table.y) == 17_379
+        assert (table.y.name, table.y[0], table.y.sum()) == ("count", 16, 3_292_679)  # the sum that UCI's file has
+        assert not pd.api.types.is_numeric_dtype(table.x["season"])
+        assert "casual and registered" in table.description
+
+    @pytest.mark.parametrize(("load", "file"), [(load_california, "california_housing.csv"), (load_bike, "bike.csv")])
+    def test_a_folder_goes_before_shapiq_and_is_checked(self, cache, load, file):
+        folder = cache.parent / file.partition("_")[0].removesuffix(".csv")
+        content = datasets._packaged("shapiq", f"datasets/data/{file}").read_bytes()
+        shapiq = load()
+        put(folder, {file: content})
+        assert load().source == "cache"
+        pd.testing.assert_frame_equal(load().x, shapiq.x)
+        put(folder, {file: content + b"\n"})
+        with pytest.raises(DatasetDamagedError, match=f"{file}.gz is damaged"):
+            load()
+
+    @pytest.mark.parametrize(("load", "file"), [(load_california, "california_housing.csv"), (load_bike, "bike.csv")])
+    def test_no_shapiq_or_another_table_in_it(self, monkeypatch, tmp_path, load, file):
+        (tmp_path / file).write_text("another,table\n")
+        for path in (None, tmp_path / file):
+            monkeypatch.setattr(datasets, "_packaged", lambda package, file, path=path: path)
+            with pytest.raises(DatasetNotFoundError, match=rf"^cannot find {file} .* HARSANYINET_DATA .*\[shapiq\]"):
+                load()
+
+    def test_yeast_of_two_rows(self, cache, monkeypatch):
+        monkeypatch.setattr(datasets, "_YEAST_MD5", {"yeast.data": hashlib.md5(YEAST).hexdigest()})
+        asked = serve(monkeypatch, archive({"yeast.data": YEAST}))
+        tables = [load_yeast(), load_yeast()]
+        assert [table.source for table in tables] == ["download", "cache"]
+        assert [url for url, _ in asked] == ["https://archive.ics.uci.edu/static/public/110/yeast.zip"]
+        for table in tables:
+            assert (table.name, table.task) == ("yeast", "classification")
+            assert table.x.to_dict("list") == {
+                "mcg": [0.58, 0.43], "gvh": [0.61, 0.67], "alm": [0.47, 0.48], "mit": [0.13, 0.27],
+                "erl": [0.5, 0.5], "pox": [0.0, 0.0], "vac": [0.48, 0.53], "nuc": [0.22, 0.22],
+            }  # fmt: skip
+            assert table.y.tolist() == ["MIT", "CYT"]
+
+    def test_yeast_offline(self):
+        with pytest.raises(DatasetNotFoundError, match=r"cannot find yeast.data .*, nor fetch .*; put it, plain or as"):
+            load_yeast()
+
+    @real_yeast
+    def test_yeast(self, monkeypatch):
+        monkeypatch.setenv("HARSANYINET_DATA", SHARED)
+        table = load_yeast()
+        assert table.source == "HARSANYINET_DATA"
+        lines = [line.split() for line in Path(SHARED, "yeast", "yeast.data").read_text().splitlines()]
+        assert table.x.to_numpy().tolist() == [[float(value) for value in line[1:9]] for line in lines]
+        assert table.y.tolist() == [line[9] for line in lines]
+        assert table.y.value_counts().to_dict() == {
+            "CYT": 463, "NUC": 429, "MIT": 244, "ME3": 163, "ME2": 51, "ME1": 44, "EXC": 35, "VAC": 30,
+            "POX": 20, "ERL": 5,
+        }  # fmt: skip
+
+    def test_tv_news_of_two_rows(self, cache, monkeypatch):
+        md5 = {"tv_commercial_bbc_ndtv.csv": hashlib.md5(TV_NEWS).hexdigest()}
+        monkeypatch.setattr(datasets, "_TV_NEWS_MD5", md5)
+        put(cache.parent / "tv_commercial", {"tv_commercial_bbc_ndtv.csv": TV_NEWS})
+        table = load_tv_news()
+        assert (table.name, table.task, table.source) == ("tv_news", "classification", "cache")
+        assert list(table.x) == ["Shot_Length", "ZCR_Mean", "ZCR_Variance"]
+        assert table.y.tolist() == ["commercial", "other"]
+        assert "BBC and NDTV only, 2 of the 5 channels" in table.description
+        assert load_tv_news("paper").x.to_dict("list") == {"Shot_Length": [123, 29], "ZCR_Mean": [0.091743, 0.5]}
+
+    def test_tv_news_is_never_fetched(self, cache, monkeypatch):
+        asked = serve(monkeypatch, b"")
+        with pytest.raises(DatasetNotFoundError) as caught:
+            load_tv_news()
+        assert asked == []
+        message = str(caught.value)
+        assert message.startswith(
+            "cannot find tv_commercial_bbc_ndtv.csv on this machine; put it, plain or as .gz, into"
+        )
+        assert f"into {cache.parent / 'tv_commercial'}, or into tv_commercial inside the folder" in message
+        assert "HARSANYINET_DATA" in message
+
+    def test_tv_news_refuses_columns(self):
+        with pytest.raises(ValueError, match='columns must be "all" or "paper", however: columns=\'some\''):
+            load_tv_news("some")
+
+    @real_tv_news
+    def test_tv_news(self, monkeypatch):
+        monkeypatch.setenv("HARSANYINET_DATA", SHARED)
+        every, paper = load_tv_news(), load_tv_news("paper")
+        assert (every.x.shape, paper.x.shape) == ((34_771, 19), (34_771, 10))
+        assert every.y.value_counts().to_dict() == {"commercial": 20_980, "other": 13_791}
+        pd.testing.assert_frame_equal(every.x[list(paper.x)], paper.x)
+        assert " ".join(paper.x) == (
+            "Shot_Length Motion_Distribution_Mean Frame_Diff_Distribution_Mean Short_Time_Energy_Mean ZCR_Mean "
+            "Spectral_Centroid_Mean Spectral_Roll_Off_Mean Spectral_Flux_Mean Fundamental_Frequency_Mean "
+            "Edge_Change_Ratio_Mean"
+        )
 
 
 class TestUnanimityGame:

@@ -55,9 +55,17 @@ def _parser() -> argparse.ArgumentParser:
     verify.set_defaults(run=_verify)
 
     bench = commands.add_parser("bench", help="run a benchmark and write its result file")
-    bench.add_argument("name", choices=["core", "exactness"], help="core: speed and memory; exactness: Census, RMSE")
+    bench.add_argument(
+        "name",
+        choices=["core", "exactness", "accuracy"],
+        help="core: speed and memory; exactness: Census, RMSE; accuracy: beside other models, resumed where it stopped",
+    )
     bench.add_argument("-o", "--out", type=Path, help="result file (default: results/bench_NAME.json)")
     bench.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
+    accuracy = bench.add_argument_group("for accuracy")
+    accuracy.add_argument("--only", type=_names, metavar="DATASET,...", help="datasets (default: all)")
+    accuracy.add_argument("--models", type=_names, metavar="NAME,...", help="models, in this order (default: all)")
+    accuracy.add_argument("--threads", type=int, help="threads of each model (default: 1)")
     bench.set_defaults(run=_bench)
     return parser
 
@@ -88,6 +96,14 @@ def _verify(arguments: argparse.Namespace) -> int:
 def _bench(arguments: argparse.Namespace) -> int:
     from importlib import import_module
 
+    given = {name: getattr(arguments, name) for name in ("only", "models", "threads")}
+    options = {name: value for name, value in given.items() if value is not None}
+    if options and arguments.name != "accuracy":
+        raise ValueError(f"--{next(iter(options))} is an option of bench accuracy, however: bench {arguments.name}")
     run = import_module(f"harsanyinet.experiments.bench_{arguments.name}").run
-    print(run(arguments.out or Path("results", f"bench_{arguments.name}.json"), quick=arguments.quick))
+    print(run(arguments.out or Path("results", f"bench_{arguments.name}.json"), quick=arguments.quick, **options))
     return 0
+
+
+def _names(text: str) -> list[str]:
+    return text.split(",")

