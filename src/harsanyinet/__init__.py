@@ -11,14 +11,28 @@ from harsanyinet.network import HarsanyiNet
 if TYPE_CHECKING:
     from harsanyinet.attribution import Attribution
     from harsanyinet.certificate import Certificate, verify
+    from harsanyinet.estimators import HarsanyiClassifier, HarsanyiRegressor
     from harsanyinet.storage import load, save
 
 __version__ = "0.1.0"
-__all__ = ["Attribution", "Certificate", "Explanation", "HarsanyiMLP", "HarsanyiNet", "load", "save", "verify"]
+__all__ = [
+    "Attribution",
+    "Certificate",
+    "Explanation",
+    "HarsanyiClassifier",
+    "HarsanyiMLP",
+    "HarsanyiNet",
+    "HarsanyiRegressor",
+    "load",
+    "save",
+    "verify",
+]
 
 _LATER = {
     "Attribution": "harsanyinet.attribution",
     "Certificate": "harsanyinet.certificate",
+    "HarsanyiClassifier": "harsanyinet.estimators",
+    "HarsanyiRegressor": "harsanyinet.estimators",
     "load": "harsanyinet.storage",
     "save": "harsanyinet.storage",
     "verify": "harsanyinet.certificate",

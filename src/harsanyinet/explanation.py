@@ -58,7 +58,7 @@ class Explanation:
         values: (B, P, K) Shapley values, computed from the dividends when left out.
         feature_names: P names; x0, x1, ... by default.
         output_names: K names.
-        data: (B, P), what the features' values are.
+        data: (B, P), what the features' values are, or a function that returns them and is called when asked for.
         copy: False takes the arrays as they are: whoever passes them gives them away.
     """
 
@@ -71,7 +71,7 @@ class Explanation:
         values: Array | None = None,
         feature_names: Sequence[str] | None = None,
         output_names: Sequence[str] | None = None,
-        data: ArrayLike | None = None,
+        data: ArrayLike | Callable[[], ArrayLike] | None = None,
         copy: bool = True,
     ) -> None:
         if coalitions.ndim != 2 or coalitions.dtype != bool or base_values.ndim not in (1, 2):
@@ -104,9 +104,7 @@ class Explanation:
         self.output_names = default if output_names is None else [str(o) for o in output_names]
         if len(self.output_names) != k or len(set(self.output_names)) != k:
             raise ValueError(f"output_names must be {k} different names, however: {self.output_names}")
-        self.data = None if data is None else _frozen(np.asarray(data), copy)
-        if self.data is not None and self.data.shape != (len(self), n):
-            raise ValueError(f"data must have shape ({len(self)}, {n}), however: {self.data.shape}")
+        self._data = data if callable(data) or data is None else self._shown(data, copy)
 
     # The game ----------------------------------------------------------------------------------------------------
 
@@ -129,6 +127,19 @@ class Explanation:
     def dividends(self) -> Array:
         """Harsanyi dividends of the coalitions, (B, C[, K]); computed when first asked for."""
         return self._drop(self._all_dividends)
+
+    @property
+    def data(self) -> Array | None:
+        """What the features' values are, (B, P), or None."""
+        if callable(self._data):
+            self._data = self._shown(self._data(), copy=False)
+        return self._data
+
+    def _shown(self, data: ArrayLike, copy: bool) -> Array:
+        shown = _frozen(np.asarray(data), copy)
+        if shown.shape != (len(self), self.n_features):
+            raise ValueError(f"data must have shape ({len(self)}, {self.n_features}), however: {shown.shape}")
+        return shown
 
     @property
     def outputs(self) -> Array:

@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -99,15 +99,26 @@ def load_arrays(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, NDAr
         FileNotFoundError: There is no such file.
         ModelFileError: The file is foreign, damaged, of another kind or from a newer version.
     """
+    return load_any(path, kind, (kind,))[1:]
 
-    def wrong(what: str, remedy: str = "give a file that harsanyinet saved") -> ModelFileError:
-        return ModelFileError(f"cannot load {_a(kind)} from {path}: it {what}; {remedy}")
+
+def load_any(
+    path: str | os.PathLike[str], what: str, kinds: Sequence[str]
+) -> tuple[str, dict[str, NDArray[Any]], dict[str, Any]]:
+    """As `load_arrays`, for a file that may hold one of several `kinds`, which `what` names together.
+
+    Returns:
+        The kind found, the arrays and the meta.
+    """
+
+    def wrong(fault: str, remedy: str = "give a file that harsanyinet saved") -> ModelFileError:
+        return ModelFileError(f"cannot load {_a(what)} from {path}: it {fault}; {remedy}")
 
     path = Path(path)
     if path.is_dir():
         raise wrong("is a folder", "give the path of the file itself")
     if not path.exists():
-        raise FileNotFoundError(f"cannot load {_a(kind)} from {path}: there is no such file; check the path")
+        raise FileNotFoundError(f"cannot load {_a(what)} from {path}: there is no such file; check the path")
     damaged = wrong("is damaged or cut short", "copy it or save it again")
     data = path.read_bytes()
     if data[8:9] != b"{":  # the length of the header, 8 bytes; the header, JSON; the arrays
@@ -125,18 +136,18 @@ def load_arrays(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, NDAr
             f"was written by a newer harsanyinet (file format {version}, and this one reads {_VERSION})",
             "upgrade harsanyinet",
         )
-    if found != kind:
-        raise wrong(f"holds {_a(found)}, not {_a(kind)}")
+    if found not in kinds:
+        raise wrong(f"holds {_a(found)}, not {_a(what)}")
 
     try:
         arrays: dict[str, NDArray[Any]] = load(data)
         meta = json.loads(tags["meta"])
-        whole = version == _VERSION and tags["sha256"] == _checksum(kind, tags["meta"], arrays)
+        whole = version == _VERSION and tags["sha256"] == _checksum(found, tags["meta"], arrays)
     except (SafetensorError, ValueError, KeyError, OverflowError, RecursionError) as error:
         raise damaged from error
     if not whole or not isinstance(meta, dict):
         raise damaged
-    return arrays, meta
+    return found, arrays, meta
 
 
 def _a(kind: str) -> str:

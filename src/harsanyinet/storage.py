@@ -1,35 +1,122 @@
-"""Model files: one file with the weights and the constructor's settings. No pickle; loading runs no code from it."""
+"""Model files: one file with the arrays and the settings. No pickle; loading runs no code from it.
+
+The container and its format version are those of `files`: a version reads every file of its own or an older format,
+and turns a newer one away with a sentence.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from os import PathLike
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from harsanyinet import files
+from harsanyinet.encoders import TableEncoder
+from harsanyinet.estimators import HarsanyiClassifier, HarsanyiRegressor
 from harsanyinet.mlp import HarsanyiMLP
+from harsanyinet.planning import Problem
+from harsanyinet.tabular import TableNet
 
-KIND = "HarsanyiMLP"
-
-
-def save(net: HarsanyiMLP, path: str | PathLike[str]) -> None:
-    """Writes a network to one file, beside an old one and then in its place."""
-    arrays = {name: tensor.detach().cpu().numpy() for name, tensor in net.state_dict().items()}
-    files.save_arrays(path, KIND, arrays, {"config": net.config, "dtype": str(net.baseline.dtype).split(".")[-1]})
+Arrays = Mapping[str, NDArray[Any]]
+Model = HarsanyiMLP | HarsanyiClassifier | HarsanyiRegressor
+_ESTIMATORS = {"HarsanyiClassifier": HarsanyiClassifier, "HarsanyiRegressor": HarsanyiRegressor}
 
 
-def load(path: str | PathLike[str]) -> HarsanyiMLP:
-    """Reads what `save` wrote, in evaluation mode and on the CPU.
+def save(model: Model, path: str | PathLike[str]) -> None:
+    """Writes a network or a fitted estimator to one file, beside an old one and then in its place."""
+    if isinstance(model, HarsanyiMLP):
+        meta = {"config": model.config, "dtype": str(model.baseline.dtype).split(".")[-1]}
+        files.save_arrays(path, "HarsanyiMLP", _state(model), meta)
+    else:
+        files.save_arrays(path, type(model).__name__, *_of_estimator(model))
+
+
+def load(path: str | PathLike[str]) -> Any:
+    """Reads what `save` wrote: a network, in evaluation mode and on the CPU, or a fitted estimator.
 
     Raises:
         harsanyinet.files.ModelFileError: If the file is damaged, foreign or newer than this version.
     """
-    arrays, meta = files.load_arrays(path, KIND)
+    kinds: dict[str, Callable[[Arrays, dict[str, Any]], Any]] = {
+        "HarsanyiMLP": _mlp,
+        **{name: lambda arrays, meta, kind=kind: _estimator(kind, arrays, meta) for name, kind in _ESTIMATORS.items()},
+    }
+    kind, arrays, meta = files.load_any(path, "model", tuple(kinds))
     try:
-        net = HarsanyiMLP(**meta["config"]).to(getattr(torch, meta["dtype"]))
-        net.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
-    except (KeyError, TypeError, AttributeError, ValueError, RuntimeError) as error:
+        return kinds[kind](arrays, meta)
+    except (KeyError, TypeError, AttributeError, ValueError, RuntimeError, IndexError) as error:
         raise files.ModelFileError(
             f"cannot load a model from {path}: its settings do not fit its weights; save it again with this version"
         ) from error
+
+
+def _state(module: torch.nn.Module) -> dict[str, NDArray[Any]]:
+    return {name: tensor.detach().cpu().numpy() for name, tensor in module.state_dict().items()}
+
+
+def _mlp(arrays: Arrays, meta: dict[str, Any]) -> HarsanyiMLP:
+    net = HarsanyiMLP(**meta["config"]).to(getattr(torch, meta["dtype"]))
+    net.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
     return net.eval()
+
+
+def _of_estimator(model: HarsanyiClassifier | HarsanyiRegressor) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    from sklearn.utils.validation import check_is_fitted
+
+    check_is_fitted(model)
+    arrays = {f"network.{name}": array for name, array in _state(model.network_).items()}
+    arrays |= model.encoder_.arrays() | {"feature_importances": model.feature_importances_}
+    meta: dict[str, Any] = {
+        "params": {name: _plain(value) for name, value in model.get_params(deep=False).items()},
+        "problem": vars(model.problem_),
+        "network": model.network_.config,
+        "dtype": str(model.network_.bases.dtype).split(".")[-1],
+        "columns": model.encoder_.settings(),
+        "named": hasattr(model, "feature_names_in_"),
+    }
+    if isinstance(model, HarsanyiClassifier):
+        meta["classes"] = {"dtype": model.classes_.dtype.kind, "labels": model.classes_.tolist()}
+    else:
+        meta["one_target"] = model.one_target_
+    return arrays, meta
+
+
+def _estimator(kind: Any, arrays: Arrays, meta: dict[str, Any]) -> HarsanyiClassifier | HarsanyiRegressor:
+    params = {name: dict(v["pairs"]) if isinstance(v, dict) else v for name, v in meta["params"].items()}
+    model: HarsanyiClassifier | HarsanyiRegressor = kind(**params)
+    model.encoder_ = TableEncoder.restore(meta["columns"], arrays)
+    net = TableNet(**meta["network"]).to(getattr(torch, meta["dtype"]))
+    weights = {n.removeprefix("network."): torch.from_numpy(a) for n, a in arrays.items() if n.startswith("network.")}
+    net.load_state_dict(weights)
+    if len(model.encoder_.columns) != net.n_players:
+        raise ValueError("columns do not fit the network")
+    if isinstance(model, HarsanyiClassifier):
+        kinds = {"U": str, "O": object, "T": object}
+        model.classes_ = np.array(
+            meta["classes"]["labels"], dtype=kinds.get(meta["classes"]["dtype"], meta["classes"]["dtype"])
+        )
+    else:
+        model.one_target_ = bool(meta["one_target"])
+    model.n_features_in_ = net.n_players
+    if meta["named"]:
+        model.feature_names_in_ = np.array(model.encoder_.names, dtype=object)
+    model.feature_importances_ = arrays["feature_importances"]
+    model._finish(net, Problem(**meta["problem"]))
+    return model
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as JSON; a random state or anything else that JSON cannot say becomes None."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {"pairs": [[_plain(k), _plain(v)] for k, v in value.items()]}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(v) for v in value]
+    return value if value is None or isinstance(value, bool | int | float | str) else None

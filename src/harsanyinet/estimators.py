@@ -1,0 +1,557 @@
+"""HarsanyiClassifier and HarsanyiRegressor: scikit-learn estimators for tables. Wiring; no mathematics of its own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from os import PathLike
+from typing import Any, Literal, get_args
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from scipy.special import expit, softmax
+from sklearn.utils import (
+    assert_all_finite,
+    check_array,
+    check_consistent_length,
+    check_random_state,
+    column_or_1d,
+    compute_class_weight,
+)
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from harsanyinet.encoders import Coding, TableEncoder, as_frame
+from harsanyinet.explanation import Explanation
+from harsanyinet.folded import FoldedTable
+from harsanyinet.network import check_present
+from harsanyinet.planning import Limits, Plan, Problem, positions, worth_keeping
+from harsanyinet.screening import screen
+from harsanyinet.tabular import TableNet
+from harsanyinet.training import History, TrainingConfig, fit_module
+
+Array = NDArray[Any]
+LossName = Literal["squared", "absolute", "poisson", "quantile"]
+
+_MOST_CHECKED = 20_000  # rows that the held-out loss is computed on
+
+
+class _Members(nn.Module):
+    """A network as its members: what the fit loop trains."""
+
+    def __init__(self, net: TableNet) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, x: Tensor, present: Tensor | None = None) -> Tensor:
+        return self.net.member_outputs(x, present)
+
+
+class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
+    """What classifier and regressor share."""
+
+    def __init__(
+        self,
+        *,
+        members: int = 8,
+        max_order: int | None = None,
+        interactions: Sequence[Sequence[str | int]] | None = None,
+        forbidden: Sequence[Sequence[str | int]] | None = None,
+        monotone: Mapping[str | int, int] | None = None,
+        categorical: Sequence[str | int] | None = None,
+        masked_share: float = 0.3,
+        epochs: int | None = None,
+        learning_rate: float | None = None,
+        batch_size: int | None = None,
+        dropout: float | None = None,
+        width: int = 128,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+        device: str = "cpu",
+        progress: bool = True,
+    ) -> None:
+        self.members = members
+        self.max_order = max_order
+        self.interactions = interactions
+        self.forbidden = forbidden
+        self.monotone = monotone
+        self.categorical = categorical
+        self.masked_share = masked_share
+        self.epochs = epochs
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.dropout = dropout
+        self.width = width
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.device = device
+        self.progress = progress
+
+    # Fitting ------------------------------------------------------------------------------------------------------
+
+    def _fit_table(self, x: Any, targets: Array, weight: Array | None, problem: Problem) -> None:
+        """Everything after the target has been understood. `targets` (B, T) float64: class numbers or numbers."""
+        frame = self._frame(x, reset=True)
+        names = [str(name) for name in frame.columns]
+        seed = int(np.random.RandomState().randint(2**31) if self.random_state is None else _seed(self.random_state))
+        plan = Plan.of(len(frame))
+        limits = Limits.of(self, names)
+        categories = [frame.columns[i] for i in positions(self.categorical, names, "categorical")]
+        coding = Coding(min_rows=plan.min_rows)
+        alone = [frame.columns[i] for i in limits.rising]
+        self.encoder_ = TableEncoder.fit(frame, coding, categories, smooth=alone)
+        wrong = [c.name for i, c in enumerate(self.encoder_.columns) if i in limits.rising and c.kind == "category"]
+        if wrong:
+            raise ValueError(f"monotone columns must hold numbers, however: {wrong[0]!r} holds categories")
+        coded = self.encoder_.code(frame)
+        with self._threads(1 if len(frame) < 5000 else None):  # small products are no work for two
+            net = self._build(coded, targets, problem, plan, limits, seed)
+            self.history_, held_out = self._train(net, coded, targets, weight, problem, plan, seed)
+            if held_out is not None and not self.history_.interrupted:
+                net = net.pruned(worth_keeping(net, *held_out, problem))
+            net.rescale_(problem.scale, problem.shift)
+            self._finish(net.cpu(), problem)
+            rows = np.random.default_rng(seed).permutation(len(coded))[:2000]
+            values = self.folded_.shapley(self.folded_.contributions(torch.from_numpy(coded[rows])))
+        self.feature_importances_ = values.abs().mean((0, 2)).double().numpy()
+
+    def _finish(self, net: TableNet, problem: Problem) -> None:
+        self.problem_, self.network_ = problem, net.eval()
+        self.folded_ = FoldedTable.of(net)
+
+    def _build(
+        self, coded: Array, targets: Array, problem: Problem, plan: Plan, limits: Limits, seed: int
+    ) -> TableNet:
+        """The network: every column by itself, the sets that screening found, and the wide ones."""
+        columns, n = self.encoder_.columns, len(self.encoder_.columns)
+        cells = np.where(np.isnan(coded[:, :, 0]), -1, coded[:, :, 2]).astype(np.int64)
+        room = max(0, 2**22 // (problem.n_outputs * max((c.n_cells for c in columns), default=1) ** 3))
+        found = screen(
+            cells, problem.indicators(targets), max_order=limits.max_order, allowed=limits.allow,
+            n_triples=min(n, 16, room), seed=seed,
+        )  # fmt: skip
+        missing = np.isnan(coded[:, :, 0]).mean(axis=0)
+        return TableNet(
+            problem.n_outputs, knots=[len(c.knots) for c in columns], levels=[c.n_levels for c in columns],
+            cells=[c.n_cells for c in columns], sets=[*found.pairs, *found.triples],
+            wide=limits.wide(found.relevant, missing), members=self.members, wide_channels=self.width,
+            rising=[limits.rising.get(i, 0) for i in range(n)] if limits.rising else None,
+            dropout=plan.dropout if self.dropout is None else self.dropout, seed=seed,
+        ).to(self.device)  # fmt: skip
+
+    def _train(
+        self, net: TableNet, coded: Array, targets: Array, weight: Array | None, problem: Problem, plan: Plan, seed: int
+    ) -> tuple[History, tuple[Tensor, Tensor] | None]:
+        """Each member learns from all rows but a share of its own, by which the best moment to stop is found."""
+        n_rows, m = len(coded), self.members
+        draw = np.random.default_rng(seed)
+        fold = draw.permutation(n_rows) % max(m, 8)
+        y = torch.from_numpy(np.column_stack([problem.scaled(targets), fold]).astype(np.float32))
+        x = torch.from_numpy(coded)
+        net.bases.data += torch.as_tensor(problem.start(targets, weight), dtype=torch.float32)
+        judged = np.flatnonzero(fold < m)
+        if len(judged) > _MOST_CHECKED:
+            judged = np.sort(draw.choice(judged, _MOST_CHECKED, replace=False))
+        held_out = (x[judged], y[judged])
+        validated = n_rows >= 64
+        config = TrainingConfig(
+            epochs=self.epochs or plan.epochs, batch_size=self.batch_size or plan.batch_size, schedule="onecycle",
+            learning_rate=self.learning_rate or plan.learning_rate, weight_decay=plan.weight_decay,
+            masked_share=self.masked_share, tolerance=0.02, patience=plan.patience if validated else None,
+        )  # fmt: skip
+        module, device = _Members(net), self.device
+
+        def loss(outputs: Tensor, y: Tensor) -> Tensor:
+            each = problem.loss(outputs, y[:, None, :-1])  # (B, M)
+            if not validated:
+                return each.mean(1)
+            others = y[:, -1:] != torch.arange(m, device=y.device)
+            use = others if module.training else ~others
+            return (each * use).sum(1) * (1.0 if module.training else m) / m
+
+        history = fit_module(
+            module, x.to(device), y.to(device), loss=loss, config=config, n_players=x.shape[1], seed=seed,
+            validation=tuple(t.to(device) for t in held_out) if validated else None,
+            sample_weight=None if weight is None else torch.from_numpy(weight), progress=self.progress,
+        )  # fmt: skip
+        return history, held_out if validated else None
+
+    # Using --------------------------------------------------------------------------------------------------------
+
+    def explain(self, X: Any, present: ArrayLike | None = None) -> Explanation:
+        """Exact Shapley values of all rows and outputs, and all that follows from their dividends, in one pass.
+
+        Args:
+            X: Rows, as for `predict`.
+            present: (P,) or (B, P) bool; columns that are not present count as missing.
+        """
+        frame, added = self._contributions(X, present)
+        kept = frame.copy()
+        return Explanation(
+            values=self.folded_.shapley(added).numpy(),
+            base_values=self.folded_.base.numpy().copy(),
+            coalitions=self.folded_.coalitions,
+            dividends=np.swapaxes(added.numpy(), 0, 1),
+            feature_names=self.encoder_.names,
+            output_names=self.problem_.output_names,
+            data=lambda: kept.to_numpy(dtype=object),
+            copy=False,
+        )
+
+    def value_spread(self, X: Any) -> Array:
+        """How far the members disagree: the standard deviation of their Shapley values, (B, P[, K])."""
+        coded = self._coded(X)[1]
+        groups = [self.network_.player_map(), *(F.one_hot(g.players, coded.shape[1]).sum(1) > 0 for g in self.network_.unit_groups())]
+        members = torch.cat(groups).to(coded.dtype)  # (units, P)
+        share = members / members.sum(1, keepdim=True)
+        with torch.no_grad(), self._threads():
+            parts = [
+                torch.einsum("umbk,up->mbpk", self.network_.contributions(rows), share).std(0, unbiased=False)
+                for rows in coded.split(1024)
+            ]
+        spread = torch.cat(parts).numpy() if parts else np.zeros((0, coded.shape[1], self.problem_.n_outputs))
+        return spread[:, :, 0] if self.problem_.n_outputs == 1 else spread
+
+    def game(self, X: Any, row: int = 0) -> Any:
+        """The game of one row, played by real predictions: masks (m, P) bool -> raw outputs (m,) or (m, K)."""
+        one = self._frame(X, reset=False).iloc[row : row + 1]
+
+        def play(masks: NDArray[np.bool_]) -> Array:
+            return self._raw(one.iloc[np.zeros(len(masks), dtype=int)], masks)
+
+        return play
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes the model to one file; `harsanyinet.load` reads it and runs no code from it."""
+        from harsanyinet import storage
+
+        storage.save(self, path)
+
+    def _raw(self, X: Any, present: ArrayLike | None = None) -> Array:
+        """Raw outputs, (B,) or (B, K)."""
+        _, added = self._contributions(X, present)
+        out = (self.folded_.base + added.sum(0)).numpy()
+        return out[:, 0] if out.shape[1] == 1 else out
+
+    def _contributions(self, X: Any, present: ArrayLike | None) -> tuple[pd.DataFrame, Tensor]:
+        frame, coded = self._coded(X)
+        mask = None
+        if present is not None:
+            mask = check_present(torch.from_numpy(np.array(present)), len(coded), coded.shape[1])
+        with torch.inference_mode(), self._threads():
+            return frame, self.folded_.contributions(coded, mask)
+
+    def _coded(self, X: Any) -> tuple[pd.DataFrame, Tensor]:
+        check_is_fitted(self)
+        frame = self._frame(X, reset=False)
+        return frame, torch.from_numpy(self.encoder_.code(frame, self.folded_.base.numpy().dtype))
+
+    def _frame(self, X: Any, *, reset: bool) -> pd.DataFrame:
+        """The rows as a frame whose columns are those of the model, checked as scikit-learn would."""
+        least = 2 if reset else 1
+        if hasattr(X, "columns") and not hasattr(X, "dtype"):
+            frame = as_frame(X)
+            validate_data(self, frame, reset=reset, skip_check_array=True)
+            if len(frame) < least or not len(frame.columns):
+                what = f"{len(frame)} sample(s)" if len(frame) < least else "0 feature(s)"
+                raise ValueError(f"Found a table with {what} (shape={frame.shape}) while a minimum of {least} is required.")
+            return frame
+        array = check_array(
+            X, dtype=None, ensure_all_finite=False, ensure_min_samples=least, estimator=self, input_name="X"
+        )
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        if array.dtype.kind in "SU":
+            array = array.astype(object)
+        return as_frame(array, None if reset else self.encoder_.names)
+
+    @contextmanager
+    def _threads(self, otherwise: int | None = None) -> Iterator[None]:
+        """As many threads as `n_jobs` says; without it `otherwise`, or torch's own number."""
+        before = torch.get_num_threads()
+        wanted = otherwise or before
+        if self.n_jobs is not None:
+            wanted = self.n_jobs if self.n_jobs > 0 else os.cpu_count() or 1
+        if wanted == before:
+            yield
+            return
+        torch.set_num_threads(wanted)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        return tags
+
+
+class HarsanyiClassifier(ClassifierMixin, _HarsanyiTable):  # type: ignore[misc]
+    """A classifier for tables whose every prediction comes with exact Shapley values.
+
+    Numbers, booleans, text and categories may stand in one frame; NaN and None are absent players. Other markers of a
+    missing value, such as "?", must be turned into NaN when the table is read. A category that was not there in `fit`
+    counts as absent, with a warning.
+
+    Args:
+        members: Networks whose logits are averaged. More are more accurate, one is fastest.
+        max_order: The largest set of columns that may act together; 1 gives an additive model. None: no limit.
+        interactions: Sets of columns; columns act together only within one of them.
+        forbidden: Pairs of columns that never act together.
+        monotone: For a column 1 (the logit never falls with it) or -1. Such a column acts alone; for binary targets.
+        categorical: Columns of numbers that are categories.
+        masked_share: Share of the training rows that are shown with absent columns, so that predictions from some of
+            the columns mean something.
+        epochs: Passes over the rows; by default, like the three that follow, it depends on how many rows there are.
+        learning_rate: At the top of the schedule.
+        batch_size: Rows per step.
+        dropout: Share of channels left out.
+        width: Channels of the units over many columns.
+        class_weight: "balanced", or a weight for each class.
+        random_state: The same number gives the same model, to the bit.
+        n_jobs: Threads; None for torch's own number.
+        device: Where to train; predictions are made on the CPU.
+        progress: Whether to show a progress bar.
+
+    Attributes:
+        classes_: Labels, sorted.
+        feature_importances_: Mean |Shapley value| of each column on training rows.
+        encoder_, network_, folded_: The parts of the model.
+        history_: Losses of the training.
+
+    Examples:
+        >>> from sklearn.datasets import load_iris
+        >>> X, y = load_iris(return_X_y=True, as_frame=True)
+        >>> model = HarsanyiClassifier(members=2, random_state=0).fit(X, y)
+        >>> model.explain(X[:5]).values.shape
+        (5, 4, 3)
+    """
+
+    def __init__(
+        self,
+        *,
+        members: int = 8,
+        max_order: int | None = None,
+        interactions: Sequence[Sequence[str | int]] | None = None,
+        forbidden: Sequence[Sequence[str | int]] | None = None,
+        monotone: Mapping[str | int, int] | None = None,
+        categorical: Sequence[str | int] | None = None,
+        masked_share: float = 0.3,
+        epochs: int | None = None,
+        learning_rate: float | None = None,
+        batch_size: int | None = None,
+        dropout: float | None = None,
+        width: int = 128,
+        class_weight: Literal["balanced"] | Mapping[Any, float] | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+        device: str = "cpu",
+        progress: bool = True,
+    ) -> None:
+        super().__init__(
+            members=members, max_order=max_order, interactions=interactions, forbidden=forbidden, monotone=monotone,
+            categorical=categorical, masked_share=masked_share, epochs=epochs, learning_rate=learning_rate,
+            batch_size=batch_size, dropout=dropout, width=width, random_state=random_state, n_jobs=n_jobs,
+            device=device, progress=progress,
+        )  # fmt: skip
+        self.class_weight = class_weight
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> HarsanyiClassifier:
+        """Finds the structure, trains the members, prunes, folds.
+
+        Args:
+            X: A frame (pandas, polars) or an array, (B, P).
+            y: Labels, (B,).
+            sample_weight: (B,), none negative.
+        """
+        labels = _labels(y)
+        check_consistent_length(X, labels)
+        weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
+        used = labels if weight is None else labels[weight > 0]
+        self.classes_ = np.unique(used)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"y must hold at least two classes, however: {len(self.classes_)} class in {len(used)} rows of weight"
+            )
+        if self.monotone and len(self.classes_) > 2:
+            raise ValueError(f"monotone needs a binary target, however: y has {len(self.classes_)} classes")
+        known = np.isin(labels, self.classes_)
+        codes = np.where(known, np.searchsorted(self.classes_, np.where(known, labels, self.classes_[0])), 0)
+        if self.class_weight is not None:
+            each = compute_class_weight(self.class_weight, classes=self.classes_, y=used)[codes]
+            weight = each if weight is None else weight * each
+        names = [str(label) for label in self.classes_]
+        kind: Any = "binary" if len(names) == 2 else "multiclass"
+        outputs = names[1:] if len(names) == 2 else names
+        problem = Problem(kind, outputs, [0.0] * len(outputs), [1.0] * len(outputs))
+        self._fit_table(X, codes[:, None].astype(np.float64), weight, problem)
+        return self
+
+    def decision_function(self, X: Any, present: ArrayLike | None = None) -> Array:
+        """Logits: (B,) for classes_[1] of two, (B, K) otherwise. `present` (P,) or (B, P) masks columns."""
+        return self._raw(X, present)
+
+    def predict_proba(self, X: Any, present: ArrayLike | None = None) -> Array:
+        """Probabilities of the classes, (B, K)."""
+        raw = self._raw(X, present).astype(np.float64)
+        if raw.ndim == 1:
+            positive = expit(raw)
+            return np.column_stack([1 - positive, positive])
+        return np.asarray(softmax(raw, axis=1))
+
+    def predict(self, X: Any, present: ArrayLike | None = None) -> Array:
+        """The likeliest class of each row."""
+        raw = self._raw(X, present)
+        chosen = (raw > 0).astype(int) if raw.ndim == 1 else raw.argmax(1)
+        return np.asarray(self.classes_[chosen])
+
+
+class HarsanyiRegressor(RegressorMixin, _HarsanyiTable):  # type: ignore[misc]
+    """A regressor for tables whose every prediction comes with exact Shapley values.
+
+    Columns are treated as by `HarsanyiClassifier`, and so are the parameters that the two share.
+
+    Args:
+        loss: "squared" (the mean), "absolute" (the median), "quantile", or "poisson" (counts; the raw output is the
+            logarithm of the mean).
+        quantile: For the quantile loss.
+        members: See `HarsanyiClassifier`, as for all that follow.
+        max_order: The largest set of columns that may act together.
+        interactions: Sets of columns to act within.
+        forbidden: Pairs of columns that never act together.
+        monotone: For a column 1 or -1.
+        categorical: Columns of numbers that are categories.
+        masked_share: Share of the training rows with absent columns.
+        epochs: Passes over the rows.
+        learning_rate: At the top of the schedule.
+        batch_size: Rows per step.
+        dropout: Share of channels left out.
+        width: Channels of the units over many columns.
+        random_state: The same number gives the same model.
+        n_jobs: Threads.
+        device: Where to train.
+        progress: Whether to show a progress bar.
+
+    Attributes:
+        feature_importances_: Mean |Shapley value| of each column on training rows.
+
+    Examples:
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(300, 2))
+        >>> model = HarsanyiRegressor(members=2, random_state=0).fit(X, X[:, 0] + X[:, 1] ** 2)
+        >>> model.predict(X[:3], present=[True, False]).shape
+        (3,)
+    """
+
+    def __init__(
+        self,
+        *,
+        loss: LossName = "squared",
+        quantile: float = 0.5,
+        members: int = 8,
+        max_order: int | None = None,
+        interactions: Sequence[Sequence[str | int]] | None = None,
+        forbidden: Sequence[Sequence[str | int]] | None = None,
+        monotone: Mapping[str | int, int] | None = None,
+        categorical: Sequence[str | int] | None = None,
+        masked_share: float = 0.3,
+        epochs: int | None = None,
+        learning_rate: float | None = None,
+        batch_size: int | None = None,
+        dropout: float | None = None,
+        width: int = 128,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+        device: str = "cpu",
+        progress: bool = True,
+    ) -> None:
+        super().__init__(
+            members=members, max_order=max_order, interactions=interactions, forbidden=forbidden, monotone=monotone,
+            categorical=categorical, masked_share=masked_share, epochs=epochs, learning_rate=learning_rate,
+            batch_size=batch_size, dropout=dropout, width=width, random_state=random_state, n_jobs=n_jobs,
+            device=device, progress=progress,
+        )  # fmt: skip
+        self.loss = loss
+        self.quantile = quantile
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> HarsanyiRegressor:
+        """Finds the structure, trains the members, prunes, folds.
+
+        Args:
+            X: A frame (pandas, polars) or an array, (B, P).
+            y: Numbers, (B,) or (B, K) for several targets.
+            sample_weight: (B,), none negative.
+        """
+        if self.loss not in get_args(LossName):
+            raise ValueError(f"loss must be one of {', '.join(get_args(LossName))}, however: loss={self.loss!r}")
+        if not 0 < self.quantile < 1:
+            raise ValueError(f"quantile must lie between 0 and 1, however: quantile={self.quantile!r}")
+        targets, names = _numbers(y)
+        check_consistent_length(X, targets)
+        self.one_target_ = targets.ndim == 1
+        targets = targets.reshape(len(targets), -1)
+        if self.loss == "poisson" and (targets < 0).any():
+            raise ValueError(f"y must not be negative with loss='poisson', however: its minimum is {targets.min()}")
+        weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
+        used = targets if weight is None else targets[weight > 0]
+        if not len(used):
+            raise ValueError("sample_weight must be somewhere positive, however: it is zero everywhere")
+        self._fit_table(X, targets, weight, Problem.of_numbers(self.loss, used, names, self.quantile))
+        return self
+
+    def predict(self, X: Any, present: ArrayLike | None = None) -> Array:
+        """Predictions, (B,) or (B, K); `present` (P,) or (B, P) masks columns."""
+        raw = self._raw(X, present).astype(np.float64)
+        if self.problem_.kind == "poisson":
+            raw = np.exp(raw)
+        return raw if self.one_target_ or raw.ndim == 2 else raw[:, None]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+def _seed(random_state: Any) -> int:
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def _labels(y: ArrayLike) -> Array:
+    """Labels as a one-dimensional array, or one clear sentence."""
+    if y is None:
+        raise ValueError("y must hold labels, however: y is None; this estimator requires y to be passed")
+    values = column_or_1d(y, warn=True)
+    if values.dtype.kind in "fc":
+        assert_all_finite(values, input_name="y")
+    missing = pd.isna(values) if values.dtype == object else np.zeros(len(values), dtype=bool)
+    if missing.any():
+        raise ValueError(f"y must have a label in every row, however: {int(missing.sum())} are missing")
+    if values.dtype == object and len({type(v) for v in values}) > 1:
+        kinds = sorted({type(v).__name__ for v in values})
+        raise ValueError(f"y must hold labels of one type, however: {' and '.join(kinds)}")
+    check_classification_targets(values)
+    return np.asarray(values)
+
+
+def _numbers(y: ArrayLike) -> tuple[Array, list[str]]:
+    """Targets as float64, (B,) or (B, K), and the names of the outputs."""
+    if y is None:
+        raise ValueError("y must hold numbers, however: y is None; this estimator requires y to be passed")
+    name = getattr(y, "name", None)
+    names = [str(c) for c in y.columns] if hasattr(y, "columns") else [str(name)] if name is not None else None
+    try:
+        values = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y", allow_nd=False)
+    except TypeError as error:
+        raise ValueError(f"y must hold numbers, however: {error}") from error
+    if values.ndim == 2 and values.shape[1] == 1 and names is None:
+        names = ["output"]
+    k = 1 if values.ndim == 1 else values.shape[1]
+    return values, names or (["output"] if k == 1 else [f"output {i}" for i in range(k)])

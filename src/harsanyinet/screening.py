@@ -1,0 +1,158 @@
+"""Which sets of columns a table model gets: found from the training rows before the network is built. numpy only.
+
+Every score is a sum of squares that a set explains beyond its smaller sets, compared with what noise would explain:
+(SS / variance - df) / sqrt(2 df), about standard normal when there is nothing to find.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Set = tuple[int, ...]
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+_PAIR_CELLS, _TRIPLE_CELLS = 12, 5
+_MOST_COLUMNS = 60  # of which all pairs are tried
+_MOST_TRIPLES = 1500
+
+
+@dataclass(frozen=True)
+class Structure:
+    """Sets worth a unit.
+
+    Attributes:
+        relevant: Columns with a part in anything, in the order of the table.
+        pairs: Strongest first.
+        triples: Strongest first.
+        scores: Of every relevant column by itself, pair and triple.
+    """
+
+    relevant: tuple[int, ...]
+    pairs: tuple[Set, ...]
+    triples: tuple[Set, ...]
+    scores: dict[Set, float]
+
+
+def screen(
+    cells: Ints,
+    targets: Floats,
+    *,
+    max_order: int | None = None,
+    allowed: Callable[[Set], bool] = lambda members: True,
+    n_pairs: int | None = None,
+    n_triples: int | None = None,
+    max_rows: int = 30_000,
+    seed: int = 0,
+) -> Structure:
+    """Finds relevant columns, pairs and triples.
+
+    Args:
+        cells: (B, P) the cell of every value, neighbours next to each other; -1 where it is absent.
+        targets: (B, K) numbers to explain; classes as indicators.
+        max_order: No sets larger than this.
+        allowed: Says which sets may be used.
+        n_pairs: Pairs at most; by default twice the columns, at least 12 and at most 48.
+        n_triples: Triples at most; by default as many as columns, at most 16.
+        max_rows: Rows to look at, a random sample of them where there are more.
+        seed: Of the sample.
+    """
+    n_rows, n = cells.shape
+    if n_rows > max_rows:
+        rows = np.sort(np.random.default_rng(seed).choice(n_rows, max_rows, replace=False))
+        cells, targets = cells[rows], targets[rows]
+    targets = targets - targets.mean(axis=0)
+    targets = targets[:, targets.std(axis=0) > 0]
+    order = n if max_order is None else max_order
+    coarse = [_coarse(cells[:, i], _PAIR_CELLS) for i in range(n)]
+    scores: dict[Set, float] = {(i,): _score([coarse[i]], targets) for i in range(n)}
+    candidates = sorted(sorted(range(n), key=lambda i: -scores[(i,)])[:_MOST_COLUMNS])
+    residual = _additive_residual(coarse, targets)
+    pairs = triples = ()
+    if order >= 2:
+        tried = {s: _score([coarse[i] for i in s], residual) for s in combinations(candidates, 2) if allowed(s)}
+        pairs = _best(tried, min(max(12, 2 * n), 48) if n_pairs is None else n_pairs)
+        scores.update({s: tried[s] for s in pairs})
+    if order >= 3:
+        small = [_coarse(column, _TRIPLE_CELLS) for column in coarse]
+        tried = {
+            s: _score([small[i] for i in s], residual) for s in _triples(candidates, pairs) if allowed(s)
+        }
+        triples = _best(tried, min(n, 16) if n_triples is None else n_triples)
+        scores.update({s: tried[s] for s in triples})
+    alone = _threshold(n)
+    relevant = {i for i in range(n) if scores[(i,)] > alone} | {i for s in (*pairs, *triples) for i in s}
+    return Structure(tuple(sorted(relevant)), pairs, triples, scores)
+
+
+def _triples(candidates: Sequence[int], pairs: Sequence[Set]) -> list[Set]:
+    """All triples where they are few; else those that add a column to one of the best pairs."""
+    n = len(candidates)
+    if n * (n - 1) * (n - 2) // 6 <= _MOST_TRIPLES:
+        return list(combinations(candidates, 3))
+    grown = dict.fromkeys(tuple(sorted({*pair, i})) for pair in pairs[:20] for i in candidates if i not in pair)
+    return list(grown)[:_MOST_TRIPLES]
+
+
+def _threshold(n_tried: int) -> float:
+    """The largest of so many scores that noise would give, and a little more."""
+    return 2.5 + float(np.sqrt(2 * np.log(max(n_tried, 1))))
+
+
+def _best(tried: dict[Set, float], most: int) -> tuple[Set, ...]:
+    least = _threshold(len(tried))
+    chosen = sorted((s for s in tried if tried[s] > least), key=lambda s: (-tried[s], s))
+    return tuple(chosen[:most])
+
+
+def _coarse(cells: Ints, most: int) -> Ints:
+    """Neighbouring cells joined into at most `most` of about equally many rows; -1 stays apart as a last one."""
+    present = cells >= 0
+    counts = np.bincount(cells[present]) if present.any() else np.zeros(1, dtype=np.int64)
+    if np.count_nonzero(counts) > most:
+        middle = np.cumsum(counts) - counts / 2
+        joined = np.minimum((middle * most / counts.sum()).astype(np.int64), most - 1)
+    else:
+        joined = np.cumsum(counts > 0) - 1
+    _, joined = np.unique(joined, return_inverse=True)
+    return np.where(present, joined[np.where(present, cells, 0)], joined.max() + 1)
+
+
+def _additive_residual(columns: Sequence[Ints], targets: Floats) -> Floats:
+    """What is left of the targets after a sum of one step function per column, fitted in turns."""
+    left = targets.copy()
+    counts = [np.maximum(np.bincount(column), 1) for column in columns]
+    for _ in range(8):
+        for column, count in zip(columns, counts, strict=True):
+            for k in range(left.shape[1]):
+                left[:, k] -= 0.7 * (np.bincount(column, left[:, k], len(count)) / count)[column]
+    return left
+
+
+def _score(columns: Sequence[Ints], targets: Floats) -> float:
+    """How much more the joint cells explain than lower orders do and than noise would."""
+    shape = tuple(int(column.max()) + 1 for column in columns)
+    key = columns[0]
+    for column, size in zip(columns[1:], shape[1:], strict=True):
+        key = key * size + column
+    size = int(np.prod(shape))
+    counts = np.bincount(key, minlength=size).reshape(shape).astype(np.float64)
+    filled = np.count_nonzero(counts) / size
+    df = max(1.0, filled * np.prod([s - 1 for s in shape]))  # of the interaction, in proportion where cells are empty
+    total = 0.0
+    for k in range(targets.shape[1]):
+        sums = np.bincount(key, targets[:, k], size).reshape(shape)
+        for _ in range(3 if len(shape) > 1 else 0):
+            for axis in range(len(shape)):  # what the sets without this axis explain
+                among: Any = counts.sum(axis, keepdims=True)
+                sums = sums - counts * (sums.sum(axis, keepdims=True) / np.maximum(among, 1))
+        explained = float((sums**2 / np.maximum(counts, 1)).sum())
+        total += (explained / max(float(targets[:, k].var()), 1e-300) - df) / (2 * df) ** 0.5
+    return total / max(targets.shape[1], 1) ** 0.5
+
