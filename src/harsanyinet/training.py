@@ -38,12 +38,12 @@ class TrainingConfig:
         momentum: For ``"sgd"`` only.
         schedule: The learning rate of each step, see `learning_rate_factor`.
         clip_norm: Upper bound on the norm of the whole gradient, or None.
-        patience: Stop after so many epochs without a better validation loss; None to run all epochs.
+        patience: Stop after so many epochs without weights worth keeping (see `tolerance`); None to run all epochs.
         validation_share: Share of the training rows split off when no validation set is passed.
         masked_share: Chance of a training row to be shown with randomly absent players, and the weight of such rows in
             the validation loss.
         tolerance: Which weights to keep: those of the last epoch whose validation loss is within this share of the
-            best one. Members of an ensemble may well be past their own best.
+            best one until then. Members of an ensemble may well be past their own best.
     """
 
     epochs: int = 100
@@ -234,6 +234,11 @@ def _mean_loss(module: nn.Module, batches: list[_Rows], loss: Loss, masked_share
     return total / sum(float(batch.weight.sum()) for batch in batches)
 
 
+def _bound(best_loss: float, tolerance: float) -> float:
+    """A loss below it is as good as the best one, also where losses are negative."""
+    return best_loss + tolerance * abs(best_loss) if math.isfinite(best_loss) else best_loss
+
+
 def fit_module(
     module: nn.Module,
     x: Tensor,
@@ -241,7 +246,7 @@ def fit_module(
     *,
     loss: Loss,
     config: TrainingConfig = TrainingConfig(),  # noqa: B008 (frozen)
-    validation: tuple[Tensor, Tensor] | None = None,
+    validation: tuple[Tensor, Tensor] | tuple[Tensor, Tensor, Tensor] | None = None,
     sample_weight: Tensor | None = None,
     n_players: int | None = None,
     seed: int = 0,
@@ -259,7 +264,8 @@ def fit_module(
         y: Targets.
         loss: ``loss(outputs, targets)`` gives the loss of each row.
         config: How to train.
-        validation: Rows ``(x, y)`` to validate on; None to split off ``config.validation_share`` of the rows.
+        validation: Rows ``(x, y)`` or ``(x, y, weight)`` to validate on; None to split off
+            ``config.validation_share`` of the rows.
         sample_weight: Weights of the rows of `x`, up to a factor. Rows of weight zero are as good as not passed.
         n_players: Columns of the random masks; None for ``x.shape[1]``.
         seed: For the split, the order of the rows, the masks, and what the module itself draws, such as dropout.
@@ -327,7 +333,7 @@ def fit_module(
                     )
                 validation_loss = _mean_loss(module.eval(), checks, loss, share) if checks else math.nan
                 losses.append((train_loss, validation_loss))
-                if validation_loss < best_loss * (1 + config.tolerance) or not checks:
+                if validation_loss < _bound(best_loss, config.tolerance) or not checks:
                     kept, best_epoch = copy.deepcopy(module.state_dict()), epoch
                     best_loss = min(best_loss, validation_loss)
                 shown = {"train": train_loss, "validation": validation_loss} if checks else {"train": train_loss}
