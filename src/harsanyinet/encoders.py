@@ -9,6 +9,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date, time, timedelta
+from decimal import Decimal
 from functools import cached_property
 from typing import Any, Literal
 
@@ -65,6 +67,9 @@ class Column:
         if self.kind == "category":
             self._code_categories(values, out)
             return
+        if not len(self.knots):  # never seen with a value, so that none means anything
+            out[:] = np.nan, 0.0, 0.0
+            return
         numbers = as_numbers(values, self.name)
         out[:, 0] = np.interp(numbers, self.knots, self._places) if len(self.knots) > 1 else 0.0 * numbers
         out[:, 1] = 0.0
@@ -80,12 +85,12 @@ class Column:
 
     def _code_categories(self, values: pd.Series[Any], out: NDArray[Any]) -> None:
         if isinstance(values.dtype, pd.CategoricalDtype):  # look up the few categories, not the many values
-            known = np.append(self.index.get_indexer(as_texts(values.cat.categories, self.name)), -1)
+            known = np.append(self._find(as_texts(values.cat.categories, self.name)), -1)
             codes = values.cat.codes.to_numpy()
             found, missing = known[codes], codes < 0
         else:
             texts = as_texts(values, self.name)
-            found, missing = self.index.get_indexer(texts), pd.isna(texts)
+            found, missing = self._find(texts), pd.isna(texts)
         unseen = (found < 0) & ~missing
         if unseen.any():
             example = values.iloc[int(np.flatnonzero(unseen)[0])]
@@ -98,6 +103,9 @@ class Column:
         out[:, 0] = np.where(found < 0, np.nan, 0.0)
         out[:, 1] = np.where(found < 0, 0, self.rows[found]) if len(self.rows) else 0
         out[:, 2] = np.clip(found, 0, self.n_cells - 1)
+
+    def _find(self, texts: NDArray[Any]) -> NDArray[np.intp]:
+        return self.index.get_indexer(pd.Index(texts, dtype=object))
 
     def value_of_cell(self, cell: int) -> str:
         """What a cell holds, in words."""
@@ -159,7 +167,9 @@ class TableEncoder:
         self.columns = tuple(columns)
 
     @classmethod
-    def fit(cls, frame: pd.DataFrame, coding: Coding, categories: Iterable[str] = (), smooth: Iterable[str] = ()) -> TableEncoder:
+    def fit(
+        cls, frame: pd.DataFrame, coding: Coding, categories: Iterable[str] = (), smooth: Iterable[str] = ()
+    ) -> TableEncoder:
         """Learns knots, atoms and levels.
 
         Args:
@@ -170,8 +180,8 @@ class TableEncoder:
         """
         as_category, plain = set(categories), set(smooth)
         return cls([
-            fit_column(frame[name], str(name), coding, name in as_category, atoms=name not in plain)
-            for name in frame.columns
+            fit_column(frame.iloc[:, i], str(name), coding, name in as_category, atoms=name not in plain)
+            for i, name in enumerate(frame.columns)
         ])  # fmt: skip
 
     @property
@@ -206,10 +216,11 @@ class TableEncoder:
             key: np.split(arrays[f"encoder.{key}"], arrays[f"encoder.{key}_ends"][:-1])
             for key in ("knots", "atoms", "edges", "rows")
         }
-        return cls([
-            Column(**{**one, "levels": tuple(one["levels"])}, **{key: part[i] for key, part in parts.items()})
-            for i, one in enumerate(settings)
-        ])  # fmt: skip
+        columns = []
+        for i, one in enumerate(settings):
+            given: dict[str, Any] = {**one, "levels": tuple(one["levels"]), **{key: parts[key][i] for key in parts}}
+            columns.append(Column(**given))
+        return cls(columns)
 
 
 def fit_column(values: pd.Series[Any], name: str, coding: Coding, as_category: bool, *, atoms: bool = True) -> Column:
@@ -219,9 +230,7 @@ def fit_column(values: pd.Series[Any], name: str, coding: Coding, as_category: b
     numbers = as_numbers(values, name)
     numbers = numbers[~np.isnan(numbers)]
     different, counts = np.unique(numbers, return_counts=True)
-    boolean = pd.api.types.is_bool_dtype(values.dtype) or (
-        values.dtype == object and all(isinstance(v, bool | np.bool_) for v in values.dropna())
-    )
+    boolean = pd.api.types.is_bool_dtype(values.dtype) or pd.api.types.infer_dtype(values, skipna=True) == "boolean"
     if len(different) <= 2:
         return Column(
             name, "number", knots=different, edges=different[1:], n_cells=max(len(different), 1),
@@ -257,43 +266,38 @@ def _inner_quantiles(numbers: Floats, different: Floats, n_cells: int) -> Floats
 
 
 def _fit_category(texts: NDArray[Any], name: str, coding: Coding) -> Column:
-    counts = pd.Series(texts[~pd.isna(texts)]).value_counts()
-    order = np.lexsort((counts.index.to_numpy(dtype=str), -counts.to_numpy())) if len(counts) else []
-    counts = counts.iloc[order]
-    rare = counts.to_numpy() < min(coding.min_rows, max(2, len(texts) // 100))
-    rows = np.where(rare, 1, 2 + np.cumsum(~rare) - 1) if len(counts) else np.empty(0, dtype=np.int64)
+    found = pd.Series(texts[~pd.isna(texts)], dtype=object).value_counts()
+    ordered = sorted(zip(map(str, found.index), found.tolist(), strict=True), key=lambda one: (-one[1], one[0]))
+    counts = np.array([count for _, count in ordered], dtype=np.int64)
+    rare = counts < min(coding.min_rows, max(2, len(texts) // 100))
     return Column(
-        name, "category", levels=tuple(map(str, counts.index)), rows=rows.astype(np.int64),
+        name, "category", levels=tuple(level for level, _ in ordered), rows=np.where(rare, 1, 1 + np.cumsum(~rare)),
         n_cells=max(1, min(len(counts), coding.cells)),
     )  # fmt: skip
 
 
 def kind_of(values: pd.Series[Any], name: str) -> Kind:
     """Whether a column holds numbers or categories; a clear sentence for anything else."""
-    kind = values.dtype.kind if isinstance(values.dtype, np.dtype) else None
-    if pd.api.types.is_datetime64_any_dtype(values.dtype) or kind in "mM" if kind else "date" in str(values.dtype):
-        raise TypeError(
-            f"column {name!r} holds dates; turn them into numbers or categories that mean something, such as the "
-            "weekday or the days since an event"
-        )
-    if kind == "c":
-        raise ValueError(f"Complex data not supported: column {name!r} holds complex numbers")
+    _refuse(values, name)
     if isinstance(values.dtype, pd.CategoricalDtype):
         return "category"
     if pd.api.types.is_numeric_dtype(values.dtype) or pd.api.types.is_bool_dtype(values.dtype):
         return "number"
     if values.dtype != object:  # strings of pandas, arrow and so on
         return "category"
+    inferred = pd.api.types.infer_dtype(values, skipna=True)
+    if inferred in ("string", "empty"):
+        return "category" if inferred == "string" else "number"
     found = {type(v) for v in values.dropna()}
     texts = {t for t in found if issubclass(t, str)}
-    odd = {t for t in found - texts if not issubclass(t, int | float | np.number | np.bool_)}
-    if odd:
-        if any(t.__name__ in ("date", "datetime", "Timestamp", "timedelta", "Timedelta", "time") for t in odd):
-            raise TypeError(f"column {name!r} holds dates; turn them into numbers or categories that mean something")
+    numbers = {t for t in found if issubclass(t, int | float | np.number | np.bool_ | Decimal)}
+    if odd := found - texts - numbers:
+        if any(issubclass(t, _TIMES) for t in odd):
+            raise _of_times(name)
         raise TypeError(
             f"argument must be a string or a number in every cell, however: column {name!r} holds {odd.pop().__name__}"
         )
-    if texts and found - texts:
+    if texts and numbers:
         example = next(v for v in values.dropna() if isinstance(v, str))
         raise ValueError(
             f"column {name!r} mixes numbers and text such as {example!r}; replace what stands for a missing value by "
@@ -302,8 +306,30 @@ def kind_of(values: pd.Series[Any], name: str) -> Kind:
     return "category" if texts else "number"
 
 
+_TIMES = (date, time, timedelta, np.datetime64, np.timedelta64, pd.Period)
+
+
+def _of_times(name: str) -> TypeError:
+    return TypeError(
+        f"column {name!r} holds dates or times; turn them into numbers or categories that mean something, such as the "
+        "weekday or the days since an event"
+    )
+
+
+def _refuse(values: pd.Series[Any], name: str) -> None:
+    """Raises where the type of a column alone says that it is no number and no category."""
+    dtype: Any = values.dtype.categories.dtype if isinstance(values.dtype, pd.CategoricalDtype) else values.dtype
+    inferred = pd.api.types.infer_dtype(values, skipna=True) if dtype.kind == "O" else ""
+    if dtype.kind == "c" or inferred == "complex":
+        raise ValueError(f"Complex data not supported: column {name!r} holds complex numbers")
+    words = ("date", "time", "duration", "period")  # of pandas, of arrow, and what objects turn out to be
+    if dtype.kind in "mM" or str(dtype).startswith(words) or inferred.startswith(words):
+        raise _of_times(name)
+
+
 def as_numbers(values: pd.Series[Any], name: str) -> Floats:
-    """A column as float64, NaN where missing."""
+    """A column as float64, NaN where missing. Text that reads as a number is one."""
+    _refuse(values, name)
     try:
         numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
     except (TypeError, ValueError):
@@ -323,29 +349,35 @@ def as_numbers(values: pd.Series[Any], name: str) -> Floats:
 def as_texts(values: pd.Series[Any] | pd.Index[Any], name: str) -> NDArray[Any]:
     """Categories as text in an object array, missing ones as None; a whole number reads the same as int and float."""
     objects = np.asarray(values, dtype=object)
-    if pd.api.types.infer_dtype(objects, skipna=True) in ("string", "empty"):
+    inferred = pd.api.types.infer_dtype(objects, skipna=True)
+    if inferred in ("string", "empty"):
         missing = pd.isna(objects)
         if missing.any():
             objects = objects.copy()
             objects[missing] = None
         return objects
-    texts = np.empty(len(objects), dtype=object)
-    for i, value in enumerate(objects):
-        if value is None or value is pd.NA or (isinstance(value, float) and np.isnan(value)):
-            texts[i] = None
-        elif isinstance(value, float | np.floating) and float(value).is_integer():
-            texts[i] = str(int(value))
-        elif isinstance(value, str | int | float | np.number | np.bool_):
-            texts[i] = str(value)
-        else:
-            raise TypeError(f"column {name!r} must hold text or numbers, however: {type(value).__name__}")
-    return texts
+    if inferred in ("integer", "floating", "mixed-integer-float", "boolean"):  # write each different number once
+        codes, different = pd.factorize(objects)
+        return np.array([*(_text(value, name) for value in different), None], dtype=object)[codes]
+    return np.array([_text(value, name) for value in objects], dtype=object)
+
+
+def _text(value: Any, name: str) -> str | None:
+    if value is None or value is pd.NA or value is pd.NaT:
+        return None
+    if isinstance(value, float | np.floating) and (value != value or float(value).is_integer()):
+        return None if value != value else str(int(value))
+    if isinstance(value, str | int | float | np.number | np.bool_ | pd.Interval):
+        return str(value)
+    raise TypeError(f"column {name!r} must hold text or numbers, however: {type(value).__name__}")
 
 
 def as_frame(x: Any, names: Sequence[str] | None = None) -> pd.DataFrame:
     """Any table as a pandas frame with text names. A pandas frame is passed on as it is, apart from its names."""
     if isinstance(x, pd.DataFrame):
         frame = x
+    elif hasattr(x, "column_names") and hasattr(x, "to_pandas"):  # arrow
+        frame = x.to_pandas()
     elif hasattr(x, "columns") and hasattr(x, "__getitem__"):  # polars and other frames
         frame = pd.DataFrame({name: x[name].to_numpy() for name in x.columns})
     else:
@@ -367,7 +399,7 @@ def pick_columns(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     missing = [name for name in names if name not in have]
     if missing:
         raise ValueError(
-            f"the table must have the columns that the model was fitted on, however: {', '.join(map(repr, missing[:5]))} "
-            f"missing; it has {', '.join(map(repr, have[:8]))}"
+            "the table must have the columns that the model was fitted on, however: "
+            f"{', '.join(map(repr, missing[:5]))} missing; it has {', '.join(map(repr, have[:8]))}"
         )
     return frame.iloc[:, [have.index(name) for name in names]]
