@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from numbers import Integral, Real
 from os import PathLike
 from typing import Any, Literal, get_args
 
@@ -12,8 +14,8 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from scipy.special import expit, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import (
     assert_all_finite,
     check_array,
@@ -98,6 +100,8 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
     def _fit_table(self, x: Any, targets: Array, weight: Array | None, problem: Problem) -> None:
         """Everything after the target has been understood. `targets` (B, T) float64: class numbers or numbers."""
         frame = self._frame(x, reset=True)
+        if weight is not None and not weight.all():  # a row of weight zero is as good as not passed
+            frame, targets, weight = frame[weight > 0], targets[weight > 0], weight[weight > 0]
         names = [str(name) for name in frame.columns]
         seed = int(np.random.RandomState().randint(2**31) if self.random_state is None else _seed(self.random_state))
         plan = Plan.of(len(frame))
@@ -113,21 +117,65 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
         with self._threads(1 if len(frame) < 5000 else None):  # small products are no work for two
             net = self._build(coded, targets, problem, plan, limits, seed)
             self.history_, held_out = self._train(net, coded, targets, weight, problem, plan, seed)
+            net = net.cpu()
             if held_out is not None and not self.history_.interrupted:
-                net = net.pruned(worth_keeping(net, *held_out, problem))
+                net = net.pruned(worth_keeping(net, *held_out[:2], problem, *held_out[2:]))
             net.rescale_(problem.scale, problem.shift)
-            self._finish(net.cpu(), problem)
+            self._finish(net, problem)
             rows = np.random.default_rng(seed).permutation(len(coded))[:2000]
             values = self.folded_.shapley(self.folded_.contributions(torch.from_numpy(coded[rows])))
         self.feature_importances_ = values.abs().mean((0, 2)).double().numpy()
 
     def _finish(self, net: TableNet, problem: Problem) -> None:
         self.problem_, self.network_ = problem, net.eval()
-        self.folded_ = FoldedTable.of(net)
+        with self._threads(1):  # the same bits whoever calls
+            self.folded_ = FoldedTable.of(net)
 
-    def _build(
-        self, coded: Array, targets: Array, problem: Problem, plan: Plan, limits: Limits, seed: int
-    ) -> TableNet:
+    def _check_parameters(self) -> None:
+        """One sentence for a parameter that cannot be meant; those about columns follow when these are known."""
+
+        def count(value: object) -> bool:
+            return isinstance(value, Integral) and not isinstance(value, bool) and int(value) > 0
+
+        def within(value: object, low: float, high: float) -> bool:
+            return isinstance(value, Real) and not isinstance(value, bool) and low <= float(value) <= high
+
+        def several(value: object) -> bool:
+            return hasattr(value, "__iter__") and not isinstance(value, str)
+
+        def sets(value: Any) -> bool:
+            return several(value) and all(map(several, value))
+
+        tiny, columns = math.ulp(0.0), "names or numbers of columns"
+        expected = {
+            "members": (count(self.members), "a positive integer"),
+            "interactions": (self.interactions is None or sets(self.interactions), f"sets of {columns}, or None"),
+            "forbidden": (self.forbidden is None or sets(self.forbidden), f"pairs of {columns}, or None"),
+            "monotone": (self.monotone is None or isinstance(self.monotone, Mapping), "a dict of columns, or None"),
+            "categorical": (self.categorical is None or several(self.categorical), f"{columns}, or None"),
+            "masked_share": (within(self.masked_share, 0, 1), "in [0, 1]"),
+            "epochs": (self.epochs is None or count(self.epochs), "a positive integer or None"),
+            "learning_rate": (
+                self.learning_rate is None or within(self.learning_rate, tiny, 1e9), "positive or None",
+            ),
+            "batch_size": (self.batch_size is None or count(self.batch_size), "a positive integer or None"),
+            "dropout": (self.dropout is None or within(self.dropout, 0, 1 - 2**-53), "in [0, 1), or None"),
+            "width": (count(self.width), "a positive integer"),
+            "n_jobs": (
+                self.n_jobs is None or (isinstance(self.n_jobs, Integral) and self.n_jobs != 0),
+                "a number of threads, negative to count from all of them, or None",
+            ),
+        }  # fmt: skip
+        for name, (fits, wanted) in expected.items():
+            if not fits:
+                raise ValueError(f"{name} must be {wanted}, however: {name}={getattr(self, name)!r}")
+        try:
+            torch.empty(0, device=self.device)
+        except (RuntimeError, AssertionError, TypeError) as error:
+            first = str(error).splitlines()[0]
+            raise ValueError(f"device must be one that torch has here, however: {self.device!r} ({first})") from error
+
+    def _build(self, coded: Array, targets: Array, problem: Problem, plan: Plan, limits: Limits, seed: int) -> TableNet:
         """The network: every column by itself, the sets that screening found, and the wide ones."""
         columns, n = self.encoder_.columns, len(self.encoder_.columns)
         cells = np.where(np.isnan(coded[:, :, 0]), -1, coded[:, :, 2]).astype(np.int64)
@@ -147,7 +195,7 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
 
     def _train(
         self, net: TableNet, coded: Array, targets: Array, weight: Array | None, problem: Problem, plan: Plan, seed: int
-    ) -> tuple[History, tuple[Tensor, Tensor] | None]:
+    ) -> tuple[History, tuple[Tensor, Tensor, Tensor] | None]:
         """Each member learns from all rows but a share of its own, by which the best moment to stop is found."""
         n_rows, m = len(coded), self.members
         draw = np.random.default_rng(seed)
@@ -155,10 +203,9 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
         y = torch.from_numpy(np.column_stack([problem.scaled(targets), fold]).astype(np.float32))
         x = torch.from_numpy(coded)
         net.bases.data += torch.as_tensor(problem.start(targets, weight), dtype=torch.float32)
-        judged = np.flatnonzero(fold < m)
-        if len(judged) > _MOST_CHECKED:
-            judged = np.sort(draw.choice(judged, _MOST_CHECKED, replace=False))
-        held_out = (x[judged], y[judged])
+        judged = draw.permutation(np.flatnonzero(fold < m))[:_MOST_CHECKED]  # in no order, whatever that of the table
+        important = torch.ones(n_rows, dtype=torch.float64) if weight is None else torch.from_numpy(weight)
+        held_out = (x[judged], y[judged], important[judged])
         validated = n_rows >= 64
         config = TrainingConfig(
             epochs=self.epochs or plan.epochs, batch_size=self.batch_size or plan.batch_size, schedule="onecycle",
@@ -177,7 +224,7 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
 
         history = fit_module(
             module, x.to(device), y.to(device), loss=loss, config=config, n_players=x.shape[1], seed=seed,
-            validation=tuple(t.to(device) for t in held_out) if validated else None,
+            validation=(held_out[0].to(device), held_out[1].to(device), held_out[2]) if validated else None,
             sample_weight=None if weight is None else torch.from_numpy(weight), progress=self.progress,
         )  # fmt: skip
         return history, held_out if validated else None
@@ -207,16 +254,17 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
     def value_spread(self, X: Any) -> Array:
         """How far the members disagree: the standard deviation of their Shapley values, (B, P[, K])."""
         coded = self._coded(X)[1]
-        groups = [self.network_.player_map(), *(F.one_hot(g.players, coded.shape[1]).sum(1) > 0 for g in self.network_.unit_groups())]
+        n, net = coded.shape[1], self.network_
+        groups = [net.player_map(), *(F.one_hot(group.players, n).sum(1) > 0 for group in net.unit_groups())]
         members = torch.cat(groups).to(coded.dtype)  # (units, P)
         share = members / members.sum(1, keepdim=True)
         with torch.no_grad(), self._threads():
-            parts = [
-                torch.einsum("umbk,up->mbpk", self.network_.contributions(rows), share).std(0, unbiased=False)
-                for rows in coded.split(1024)
-            ]
-        spread = torch.cat(parts).numpy() if parts else np.zeros((0, coded.shape[1], self.problem_.n_outputs))
-        return spread[:, :, 0] if self.problem_.n_outputs == 1 else spread
+            parts = []
+            for start in range(0, len(coded), 1024):
+                each = torch.einsum("umbk,up->mbpk", net.contributions(coded[start : start + 1024]), share)
+                parts.append(each.std(0, correction=0))
+        spread = torch.cat(parts).numpy()
+        return np.asarray(spread[:, :, 0] if self.problem_.n_outputs == 1 else spread)
 
     def game(self, X: Any, row: int = 0) -> Any:
         """The game of one row, played by real predictions: masks (m, P) bool -> raw outputs (m,) or (m, K)."""
@@ -243,7 +291,10 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
         frame, coded = self._coded(X)
         mask = None
         if present is not None:
-            mask = check_present(torch.from_numpy(np.array(present)), len(coded), coded.shape[1])
+            array = np.array(present)
+            if array.dtype != bool:
+                raise TypeError(f"present must be bool, True where a column is there, however: {array.dtype}")
+            mask = check_present(torch.from_numpy(array), len(coded), coded.shape[1])
         with torch.inference_mode(), self._threads():
             return frame, self.folded_.contributions(coded, mask)
 
@@ -257,11 +308,15 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
         least = 2 if reset else 1
         if hasattr(X, "columns") and not hasattr(X, "dtype"):
             frame = as_frame(X)
-            validate_data(self, frame, reset=reset, skip_check_array=True)
+            if reset or list(frame.columns) != self.encoder_.names:
+                validate_data(self, frame, reset=reset, skip_check_array=True)
             if len(frame) < least or not len(frame.columns):
                 what = f"{len(frame)} sample(s)" if len(frame) < least else "0 feature(s)"
-                raise ValueError(f"Found a table with {what} (shape={frame.shape}) while a minimum of {least} is required.")
+                shape = f"(shape={frame.shape})"
+                raise ValueError(f"Found a table with {what} {shape} while a minimum of {least} is required.")
             return frame
+        if isinstance(X, list | tuple) and np.asarray(X).dtype.kind in "SU":
+            X = np.array(X, dtype=object)  # numpy would turn the numbers beside a text into text
         array = check_array(
             X, dtype=None, ensure_all_finite=False, ensure_min_samples=least, estimator=self, input_name="X"
         )
@@ -276,7 +331,7 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
         before = torch.get_num_threads()
         wanted = otherwise or before
         if self.n_jobs is not None:
-            wanted = self.n_jobs if self.n_jobs > 0 else os.cpu_count() or 1
+            wanted = self.n_jobs if self.n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + self.n_jobs)
         if wanted == before:
             yield
             return
@@ -372,9 +427,10 @@ class HarsanyiClassifier(ClassifierMixin, _HarsanyiTable):  # type: ignore[misc]
             y: Labels, (B,).
             sample_weight: (B,), none negative.
         """
+        self._check_parameters()
         labels = _labels(y)
         check_consistent_length(X, labels)
-        weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
+        weight = _weights(sample_weight, X)
         used = labels if weight is None else labels[weight > 0]
         self.classes_ = np.unique(used)
         if len(self.classes_) < 2:
@@ -490,20 +546,19 @@ class HarsanyiRegressor(RegressorMixin, _HarsanyiTable):  # type: ignore[misc]
             y: Numbers, (B,) or (B, K) for several targets.
             sample_weight: (B,), none negative.
         """
+        self._check_parameters()
         if self.loss not in get_args(LossName):
             raise ValueError(f"loss must be one of {', '.join(get_args(LossName))}, however: loss={self.loss!r}")
-        if not 0 < self.quantile < 1:
+        if not isinstance(self.quantile, Real) or not 0 < self.quantile < 1:
             raise ValueError(f"quantile must lie between 0 and 1, however: quantile={self.quantile!r}")
         targets, names = _numbers(y)
         check_consistent_length(X, targets)
-        self.one_target_ = targets.ndim == 1
+        self.one_target_: bool = targets.ndim == 1
         targets = targets.reshape(len(targets), -1)
         if self.loss == "poisson" and (targets < 0).any():
             raise ValueError(f"y must not be negative with loss='poisson', however: its minimum is {targets.min()}")
-        weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
+        weight = _weights(sample_weight, X)
         used = targets if weight is None else targets[weight > 0]
-        if not len(used):
-            raise ValueError("sample_weight must be somewhere positive, however: it is zero everywhere")
         self._fit_table(X, targets, weight, Problem.of_numbers(self.loss, used, names, self.quantile))
         return self
 
@@ -524,10 +579,20 @@ def _seed(random_state: Any) -> int:
     return int(check_random_state(random_state).randint(2**31 - 1))
 
 
+def _weights(sample_weight: ArrayLike | None, x: Any) -> Array | None:
+    """Weights of the rows as float64, or one clear sentence."""
+    if sample_weight is None:
+        return None
+    weight = np.asarray(_check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True))
+    if not weight.any():
+        raise ValueError("sample_weight must be somewhere positive, however: it is zero everywhere")
+    return weight
+
+
 def _labels(y: ArrayLike) -> Array:
     """Labels as a one-dimensional array, or one clear sentence."""
     if y is None:
-        raise ValueError("y must hold labels, however: y is None; this estimator requires y to be passed")
+        raise ValueError("this classifier requires y to be passed, but the target y is None")
     values = column_or_1d(y, warn=True)
     if values.dtype.kind in "fc":
         assert_all_finite(values, input_name="y")
@@ -544,7 +609,7 @@ def _labels(y: ArrayLike) -> Array:
 def _numbers(y: ArrayLike) -> tuple[Array, list[str]]:
     """Targets as float64, (B,) or (B, K), and the names of the outputs."""
     if y is None:
-        raise ValueError("y must hold numbers, however: y is None; this estimator requires y to be passed")
+        raise ValueError("this regressor requires y to be passed, but the target y is None")
     name = getattr(y, "name", None)
     names = [str(c) for c in y.columns] if hasattr(y, "columns") else [str(name)] if name is not None else None
     try:

@@ -8,7 +8,7 @@ chunk. Prediction, Shapley values and interactions are readings of the same cont
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -126,15 +126,14 @@ class FoldedTable:
     def shapley(self, contributions: Tensor) -> Tensor:
         """(C, B, K) -> Shapley values (B, P, K)."""
         share = torch.from_numpy(shares(self.coalitions)).to(contributions.dtype)  # (C, P)
-        n_rows, k = contributions.shape[1:]
-        if k == 1:
+        if contributions.shape[2] == 1:
             return (contributions[:, :, 0].T @ share)[:, :, None]
         return torch.einsum("cbk,cp->bpk", contributions, share)
 
     def to(self, dtype: torch.dtype) -> FoldedTable:
         """The same in another precision."""
 
-        def cast(value: object) -> object:
+        def cast(value: Any) -> Any:
             if isinstance(value, Tensor):
                 return value.to(dtype) if value.is_floating_point() else value
             if isinstance(value, list):
@@ -144,7 +143,7 @@ class FoldedTable:
                 return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
             return value
 
-        return FoldedTable(**{name: cast(value) for name, value in vars(self).items()})  # type: ignore[arg-type]
+        return FoldedTable(**{name: cast(value) for name, value in vars(self).items()})
 
 
 def _fold(net: TableNet) -> FoldedTable:

@@ -87,9 +87,9 @@ class Problem:
     def indicators(self, targets: Array) -> Array:
         """Targets as numbers whose variance can be explained."""
         if self.kind == "multiclass":
-            return np.eye(self.n_outputs)[targets[:, 0].astype(int)]
+            return np.asarray(np.eye(self.n_outputs)[targets[:, 0].astype(int)])
         if self.kind == "poisson":
-            return np.log1p(targets)
+            return np.asarray(np.log1p(targets))
         return np.asarray(self.scaled(targets), dtype=np.float64)
 
     def start(self, targets: Array, weight: Array | None) -> Array:
@@ -99,9 +99,9 @@ class Problem:
             classes = targets[:, 0].astype(int)
             share = np.bincount(classes, weight, max(self.n_outputs, 2)) / weight.sum()
             log = np.log(np.maximum(share, 1e-3))
-            return log[1:] - log[:1] if self.kind == "binary" else log - log.mean()
+            return np.asarray(log[1:] - log[:1] if self.kind == "binary" else log - log.mean())
         if self.kind == "poisson":
-            return np.log(np.maximum(np.average(targets, axis=0, weights=weight), 1e-6))
+            return np.asarray(np.log(np.maximum(np.average(targets, axis=0, weights=weight), 1e-6)))
         return np.zeros(self.n_outputs)
 
     def loss(self, outputs: Tensor, y: Tensor) -> Tensor:
@@ -159,7 +159,7 @@ class Limits:
         apart = tuple(frozenset(positions(s, names, "forbidden")) for s in settings.forbidden or ())
         if wrong := [s for s in apart if len(s) != 2]:
             raise ValueError(f"forbidden must hold pairs of different columns, however: {sorted(wrong[0])}")
-        return cls(order, within, apart, rising, len(names))
+        return cls(None if order is None else int(order), within, apart, rising, len(names))
 
     def allow(self, members: Iterable[int]) -> bool:
         """Whether these columns may form a set."""
@@ -189,7 +189,7 @@ class Limits:
         return [s for s in found if len(s) >= 2]
 
     def _split(self, members: Sequence[int]) -> list[tuple[int, ...]]:
-        """Members without a forbidden pair: one of the two is left out, in turns, until none is left; at most 8 sets."""
+        """Members without a forbidden pair: one of the two goes, in turns, until none is left; 8 sets or less."""
         sets = [frozenset(members)]
         for pair in self.apart:
             sets = [part for s in sets for part in ([s - {i} for i in sorted(pair)] if pair <= s else [s])][:8]
@@ -210,7 +210,9 @@ def positions(keys: Sequence[str | int] | None, names: Sequence[str], what: str)
     return found
 
 
-def worth_keeping(net: TableNet, x: Tensor, y: Tensor, problem: Problem, *, max_rows: int = 4000) -> NDArray[np.bool_]:
+def worth_keeping(
+    net: TableNet, x: Tensor, y: Tensor, problem: Problem, weight: Tensor | None = None, *, max_rows: int = 4000
+) -> NDArray[np.bool_]:
     """Which units lower the loss on rows that their member did not learn from, with all players and with some.
 
     Units go one by one, the most useless first, for as long as what one saves is within half a standard error of zero.
@@ -220,9 +222,11 @@ def worth_keeping(net: TableNet, x: Tensor, y: Tensor, problem: Problem, *, max_
         x: Rows (B, P, 3).
         y: (B, T + 1), the last column the member that did not learn from the row.
         problem: Gives the loss.
-        max_rows: Rows to judge by.
+        weight: (B,) of the rows; None for equal ones.
+        max_rows: Rows to judge by, the first ones.
     """
     x, y = x[:max_rows], y[:max_rows]
+    important = torch.ones(len(x)) if weight is None else (weight[:max_rows] / weight[:max_rows].mean()).to(x.dtype)
     draw = torch.Generator().manual_seed(0)
     masks = draw_masks(len(x), x.shape[1], draw)
     member = y[:, -1].long()
@@ -230,7 +234,7 @@ def worth_keeping(net: TableNet, x: Tensor, y: Tensor, problem: Problem, *, max_
         added = torch.cat([
             torch.cat([
                 net.contributions(rows, mask)[:, of, torch.arange(len(rows))]  # (units, rows, K)
-                for rows, mask, of in zip(x.split(512), present.split(512), member.split(512), strict=True)
+                for rows, mask, of in zip(*(torch.split(t, 512) for t in (x, present, member)), strict=True)
             ], 1) for present in (torch.ones_like(masks), masks)
         ], 1)  # fmt: skip
         target = y[:, None, :-1].repeat(2, 1, 1)
@@ -241,7 +245,7 @@ def worth_keeping(net: TableNet, x: Tensor, y: Tensor, problem: Problem, *, max_
             better = torch.full((len(added),), -math.inf)
             for unit in np.flatnonzero(keep):
                 gain = problem.loss((out - added[unit])[:, None], target)[:, 0] - now  # what the unit is worth, by row
-                gain = gain.view(2, -1).mean(0)
+                gain = gain.view(2, -1).mean(0) * important
                 better[unit] = -(gain.mean() - 0.5 * gain.std() / len(gain) ** 0.5)
             worst = int(better.argmax())
             if better[worst] <= 0:

@@ -74,16 +74,16 @@ def screen(
     scores: dict[Set, float] = {(i,): _score([coarse[i]], targets) for i in range(n)}
     candidates = sorted(sorted(range(n), key=lambda i: -scores[(i,)])[:_MOST_COLUMNS])
     residual = _additive_residual(coarse, targets)
-    pairs = triples = ()
+    pairs: tuple[Set, ...] = ()
+    triples: tuple[Set, ...] = ()
+    tried: dict[Set, float]
     if order >= 2:
         tried = {s: _score([coarse[i] for i in s], residual) for s in combinations(candidates, 2) if allowed(s)}
         pairs = _best(tried, min(max(12, 2 * n), 48) if n_pairs is None else n_pairs)
         scores.update({s: tried[s] for s in pairs})
     if order >= 3:
         small = [_coarse(column, _TRIPLE_CELLS) for column in coarse]
-        tried = {
-            s: _score([small[i] for i in s], residual) for s in _triples(candidates, pairs) if allowed(s)
-        }
+        tried = {s: _score([small[i] for i in s], residual) for s in _triples(candidates, pairs) if allowed(s)}
         triples = _best(tried, min(n, 16) if n_triples is None else n_triples)
         scores.update({s: tried[s] for s in triples})
     alone = _threshold(n)
@@ -154,5 +154,4 @@ def _score(columns: Sequence[Ints], targets: Floats) -> float:
                 sums = sums - counts * (sums.sum(axis, keepdims=True) / np.maximum(among, 1))
         explained = float((sums**2 / np.maximum(counts, 1)).sum())
         total += (explained / max(float(targets[:, k].var()), 1e-300) - df) / (2 * df) ** 0.5
-    return total / max(targets.shape[1], 1) ** 0.5
-
+    return float(total / max(targets.shape[1], 1) ** 0.5)

@@ -7,6 +7,7 @@ and turns a newer one away with a sentence.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from os import PathLike
 from typing import Any
 
@@ -31,8 +32,11 @@ def save(model: Model, path: str | PathLike[str]) -> None:
     if isinstance(model, HarsanyiMLP):
         meta = {"config": model.config, "dtype": str(model.baseline.dtype).split(".")[-1]}
         files.save_arrays(path, "HarsanyiMLP", _state(model), meta)
-    else:
+    elif type(model) in _ESTIMATORS.values():
         files.save_arrays(path, type(model).__name__, *_of_estimator(model))
+    else:
+        known = ", ".join(["HarsanyiMLP", *_ESTIMATORS])
+        raise TypeError(f"model must be one of {known}, however: {type(model).__name__}")
 
 
 def load(path: str | PathLike[str]) -> Any:
@@ -43,7 +47,7 @@ def load(path: str | PathLike[str]) -> Any:
     """
     kinds: dict[str, Callable[[Arrays, dict[str, Any]], Any]] = {
         "HarsanyiMLP": _mlp,
-        **{name: lambda arrays, meta, kind=kind: _estimator(kind, arrays, meta) for name, kind in _ESTIMATORS.items()},
+        **{name: partial(_estimator, kind) for name, kind in _ESTIMATORS.items()},
     }
     kind, arrays, meta = files.load_any(path, "model", tuple(kinds))
     try:
@@ -79,7 +83,9 @@ def _of_estimator(model: HarsanyiClassifier | HarsanyiRegressor) -> tuple[dict[s
         "named": hasattr(model, "feature_names_in_"),
     }
     if isinstance(model, HarsanyiClassifier):
-        meta["classes"] = {"dtype": model.classes_.dtype.kind, "labels": model.classes_.tolist()}
+        dtype = model.classes_.dtype
+        named = {"U": "str", "O": "object", "T": "object"}.get(dtype.kind, dtype.name)
+        meta["classes"] = {"dtype": named, "labels": model.classes_.tolist()}
     else:
         meta["one_target"] = model.one_target_
     return arrays, meta
@@ -95,10 +101,7 @@ def _estimator(kind: Any, arrays: Arrays, meta: dict[str, Any]) -> HarsanyiClass
     if len(model.encoder_.columns) != net.n_players:
         raise ValueError("columns do not fit the network")
     if isinstance(model, HarsanyiClassifier):
-        kinds = {"U": str, "O": object, "T": object}
-        model.classes_ = np.array(
-            meta["classes"]["labels"], dtype=kinds.get(meta["classes"]["dtype"], meta["classes"]["dtype"])
-        )
+        model.classes_ = np.array(meta["classes"]["labels"], dtype=meta["classes"]["dtype"])
     else:
         model.one_target_ = bool(meta["one_target"])
     model.n_features_in_ = net.n_players

@@ -133,7 +133,8 @@ class TableNet(HarsanyiNet):
         m = self.members
         at = cells + self.first_cell[group.players[unit]]
         one = F.embedding(at, self.cell_table).view(len(cells), -1, m, self.config["channels"]).permute(1, 2, 0, 3)
-        return (torch.bmm(group.one(unit, one), group.readouts[0].view(-1, m, *group.readouts[0].shape[1:])[unit])).mean(0)
+        readout = group.readouts[0][unit * m : (unit + 1) * m]
+        return torch.bmm(group.one(unit, one), readout).mean(0)
 
     def own_curves(self) -> Tensor:
         """(P, pieces, M K): rises of what a column adds by itself; of one sign where the column is monotone."""
@@ -147,7 +148,9 @@ class TableNet(HarsanyiNet):
 
         A single unit that goes adds nothing any more, but its column stays, for the sets that it is in.
         """
-        sets, wide, kept_groups, start = [], [], [], self.n_players
+        sets: list[list[int]] = []
+        wide: list[list[int]] = []
+        kept_groups, start = [], self.n_players
         for group in self.unit_groups():
             kept = np.flatnonzero(keep[start : start + group.n_units])
             start += group.n_units
@@ -305,7 +308,7 @@ class _Units(nn.Module):
 
     def forward(self, below: Tensor) -> list[Tensor]:
         """(P, M, B, d) -> one (U, M, B, C) per layer."""
-        n_players, m, n_rows, d = below.shape
+        _, m, n_rows, d = below.shape
         weight, size = self.weights[0], self.players.shape[1]
         z: Tensor = self.biases[0]
         if size <= 4:  # a sum of thin products: nothing has to be put side by side
@@ -341,4 +344,3 @@ def _gated(z: Tensor, alive: Tensor) -> Tensor:
 
 def _starts(counts: Sequence[int]) -> Tensor:
     return torch.tensor([0, *accumulate(counts)][:-1], dtype=torch.long)
-
