@@ -108,6 +108,13 @@ def test_the_strongest_come_first_and_no_more_than_asked_for():
     assert screened(effect, 0, n_pairs=0, n_triples=0).pairs == ()
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_weak_pair_beside_strong_columns(seed):
+    """Its score is measured by what the columns leave, not by the whole variance of the target."""
+    found = screened(lambda x: 5 * x[:, 0] + 5 * x[:, 1] + x[:, 2] * x[:, 3], seed)
+    assert (2, 3) in found.pairs
+
+
 def test_limits_are_kept():
     def effect(x):
         return x[:, 0] * x[:, 1] + x[:, 2] * x[:, 3] * x[:, 4]

@@ -233,19 +233,19 @@ def shapley_of_units(units: Sequence[Tensor], spreads: Sequence[Tensor], n_outpu
     """
     if len(spreads) < len(units):
         units = [reduce(torch.add, units)]
-    total: Tensor | None = None
+    n_players = len(spreads[0]) // (n_outputs if units[0].ndim == 2 else 1)
+    total: Tensor | None = None  # (B, K, P)
     for z, spread in zip(units, spreads, strict=True):
         rows = acting_rows(z) if z.ndim == 2 and spread.layout == torch.strided else None
         if total is not None and rows is not None:
-            total.index_add_(0, rows, F.linear(z[rows], spread))
+            total.index_add_(0, rows, F.linear(z[rows], spread).view(-1, n_outputs, n_players))
             continue
         left = z if z.ndim == 2 else z.flatten(1).T  # (B, U) or (B K, U)
         part = F.linear(left, spread) if spread.layout == torch.strided else (spread @ left.T).T
+        part = part.reshape(z.shape[z.ndim - 2], n_outputs, n_players)
         total = part if total is None else total + part
     assert total is not None
-    n_rows = len(units[0]) if units[0].ndim == 2 else units[0].shape[1]
-    n_players = len(spreads[0]) // (n_outputs if units[0].ndim == 2 else 1)
-    return total.reshape(n_rows, n_outputs, n_players)
+    return total
 
 
 def _csr(starts: Tensor, columns: Tensor, values: Tensor, size: tuple[int, int]) -> Tensor:
