@@ -109,10 +109,10 @@ def test_interrupt_and_traceback_switch(model, capsys, monkeypatch):
         main(["verify", "nowhere.hnet", str(model / "rows.csv")])
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["demo", "--help"], ["verify", "--help"], ["bench", "--help"]])
-def test_help(arguments, capsys):
+@pytest.mark.parametrize("command", ["", "demo", "fit", "predict", "explain", "verify", "bench"])
+def test_help(command, capsys):
     with pytest.raises(SystemExit) as stopped:
-        main(arguments)
+        main([*command.split(), "--help"])
     assert stopped.value.code == 0
     assert "usage: harsanyinet" in capsys.readouterr().out
 

@@ -7,7 +7,7 @@ import pytest
 from safetensors.numpy import save, save_file
 
 from harsanyinet import files
-from harsanyinet.files import ModelFileError, load_arrays, save_arrays, write_beside
+from harsanyinet.files import ModelFileError, check_place, load_arrays, placed, save_arrays, write_beside
 
 ARRAYS = {
     "bool": np.array([[True, False], [False, True]]),
@@ -285,3 +285,34 @@ class TestWriteBeside:
         write_beside(tmp_path / "a", b"data")
         assert steps == ["fsync", "replace"]
         assert (tmp_path / "a").read_bytes() == b"data"
+
+    def test_a_folder_in_its_place_is_noticed_first(self, tmp_path):
+        for attempt in (check_place, lambda path: write_beside(path, b"data")):
+            with pytest.raises(IsADirectoryError, match="it is a folder; give the path of a file"):
+                attempt(tmp_path)
+        assert names(tmp_path) == []
+
+    @pytest.mark.skipif(os.name == "nt", reason="pipes of POSIX systems")
+    def test_a_pipe_is_written_to_and_stays_a_pipe(self, tmp_path):
+        os.mkfifo(tmp_path / "pipe")
+        reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+        write_beside(tmp_path / "pipe", b"data")
+        assert os.read(reader, 10) == b"data"
+        os.close(reader)
+        assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+
+    @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+    def test_a_file_that_is_written_in_parts(self, tmp_path, error):
+        def write(fails):
+            with placed(tmp_path / "a") as beside, beside.open("wb") as file:
+                file.write(b"one")
+                if fails:
+                    raise error
+                file.write(b"two")
+
+        with pytest.raises(error):
+            write(fails=True)
+        assert names(tmp_path) == []
+        write(fails=False)
+        assert (tmp_path / "a").read_bytes() == b"onetwo"
+        assert names(tmp_path) == ["a"]

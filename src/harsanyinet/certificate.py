@@ -26,13 +26,20 @@ TOLERANCE = {"float64": 1e-12, "float32": 1e-5}
 
 
 class Explainable(Protocol):
-    """What can be certified: a model that explains rows and can play the game of each of them."""
+    """What can be certified: a model that explains rows and can play the game of each of them.
 
-    def explain(self, x: Any) -> Explanation:
+    Its `Structure` is its own, as in a network, or that of its `network_`, as in an estimator.
+    """
+
+    def explain(self, x: Any, /) -> Explanation:
         """Explains rows."""
 
-    def game(self, x: Any, row: int) -> Callable[[NDArray[np.bool_]], NDArray[Any]]:
-        """The real forward pass of one row as a function of masks."""
+    def game(self, x: Any, row: int, /) -> Callable[[NDArray[np.bool_]], NDArray[Any]]:
+        """The real forward pass of one row as a function of masks: (m,) or (m, K)."""
+
+
+class Structure(Protocol):
+    """Which units read which."""
 
     def child_masks(self) -> Sequence[torch.Tensor]:
         """(U_l, D_l) bool per block."""
@@ -116,7 +123,7 @@ def verify(
     children, member by member, in either case.
 
     Args:
-        model: A `HarsanyiNet` in evaluation mode, or anything with its methods.
+        model: A `HarsanyiNet` in evaluation mode, a fitted estimator, or anything with their methods.
         x: Rows, as the model's `explain` takes them.
         max_rows: How many of the rows are tried, from the first on.
         n_masks: Random masks per row, above 16 players.
@@ -142,17 +149,18 @@ def verify(
         values = one.values.reshape(n, k)
         if n <= FULL_PLAYERS:
             masks = games.all_masks(n)
-            table = games.evaluate(game, n, progress=False)
+            table = games.evaluate(game, n, progress=False).reshape(len(masks), k)
             truth = games.shapley_of_table(table)
             _note(errors["shapley"], values, truth)
         else:
             random = rng.random((n_masks, n)) < rng.random((n_masks, 1))
             masks = np.vstack([np.zeros((1, n), dtype=bool), random, np.ones((1, n), dtype=bool)])
-            table = np.asarray(game(masks), dtype=np.float64)
+            table = np.asarray(game(masks), dtype=np.float64).reshape(len(masks), k)
             for _ in range(n_subgames):
                 players = rng.choice(n, SUB_PLAYERS, replace=False)
                 truth = games.brute_force_shapley(_held_present(game, players, n), SUB_PLAYERS, progress=False)
-                _note(errors["shapley"], one.restrict(players.tolist()).values.reshape(SUB_PLAYERS, k), truth)
+                claimed = one.restrict(players.tolist()).values.reshape(SUB_PLAYERS, k)
+                _note(errors["shapley"], claimed, truth.reshape(SUB_PLAYERS, k))
         largest = np.maximum(largest, np.abs(table).max(axis=0))
         span = np.maximum(span, np.abs(table - table[0]).max(axis=0))
         _note(errors["value"], _values(one, masks), table)
@@ -166,8 +174,9 @@ def verify(
     rows = f"{len(x)} rows"
     masks_tried = f"all {2**n:,} masks of {rows}" if full else f"{n_masks:,} random masks of {rows}"
     games_tried = masks_tried if full else f"{n_subgames} random sub-games of {SUB_PLAYERS} players, {rows}"
-    fields = [f.cpu().numpy() for f in model.receptive_fields()]
-    recomputed = _fields_by_sets(model)
+    structure = _structure(model)
+    fields = [f.cpu().numpy() for f in structure.receptive_fields()]
+    recomputed = _fields_by_sets(structure)
     checks = [
         Check("receptive fields follow from the children", _same(fields, recomputed), "proved", "every unit"),
         Check("coalitions are the receptive fields", _covers(ex, recomputed), "proved", "every unit"),
@@ -234,7 +243,12 @@ def _held_present(game: games.Game, players: NDArray[np.intp], n: int) -> games.
     return play
 
 
-def _fields_by_sets(model: Explainable) -> list[NDArray[np.bool_]]:
+def _structure(model: Any) -> Structure:
+    structure: Structure = getattr(model, "network_", model)
+    return structure
+
+
+def _fields_by_sets(model: Structure) -> list[NDArray[np.bool_]]:
     """Receptive fields by unions of Python sets, apart from the matrix products of `fields`."""
     players = [set(np.flatnonzero(line).tolist()) for line in model.player_map().cpu().numpy()]
     n = model.player_map().shape[1]

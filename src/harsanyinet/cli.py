@@ -8,6 +8,11 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+_TABLE = "a table with a line of column names: .csv, .tsv (also .gz) or .parquet"
+_MISSING = "what stands for a missing value, such as '?', besides an empty cell, NA, NaN and null"
+_SETTINGS = ("members", "max_order", "epochs", "loss", "quantile", "categorical")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -24,10 +29,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output has gone; keep Python from complaining when it flushes
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (ValueError, TypeError, OSError, RuntimeError, ImportError, ArithmeticError) as error:
+    except (ValueError, TypeError, OSError, RuntimeError, ImportError, ArithmeticError, MemoryError) as error:
         if os.environ.get("HARSANYINET_TRACEBACK"):
             raise
-        print(f"harsanyinet: {error}", file=sys.stderr)
+        _say(" ".join(str(error).split()) or type(error).__name__)
         return 2
 
 
@@ -46,11 +51,56 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--quick", action="store_true", help="few rows and epochs, to see that it runs")
     demo.set_defaults(run=_demo)
 
+    fit = commands.add_parser("fit", help="fit a model to a table")
+    fit.add_argument("data", type=Path, help=_TABLE)
+    fit.add_argument(
+        "--target", required=True, metavar="COL", help="the column to predict; rows without it are left out"
+    )
+    fit.add_argument("-o", "--out", type=Path, required=True, help="the model file to write, such as model.hnet")
+    fit.add_argument(
+        "--task", choices=["auto", "classification", "regression"], default="auto",
+        help="auto (default): classification for text, booleans and at most 20 different whole numbers",
+    )  # fmt: skip
+    fit.add_argument("--missing", type=_names, default=[], metavar="TEXT,...", help=_MISSING)
+    fit.add_argument("--drop", type=_names, default=[], metavar="COL,...", help="columns to leave out")
+    fit.add_argument(
+        "--categorical", type=_names, metavar="COL,...", help="columns whose numbers are names of something"
+    )
+    fit.add_argument("--members", type=int, metavar="N", help="networks whose outputs are averaged (default: 8)")
+    fit.add_argument(
+        "--max-order", type=int, metavar="N", help="most columns that may act together (default: no limit)"
+    )
+    fit.add_argument("--epochs", type=int, metavar="N", help="passes over the rows (default: by their number)")
+    fit.add_argument(
+        "--loss", choices=["squared", "absolute", "quantile", "poisson"], help="of a regression (default: squared)"
+    )
+    fit.add_argument("--quantile", type=float, metavar="Q", help="for --loss quantile (default: 0.5)")
+    fit.add_argument("--seed", type=int, default=0, metavar="N", help="the same gives the same model (default: 0)")
+    fit.add_argument("--threads", type=int, metavar="N", help="default: torch's own number")
+    fit.set_defaults(run=_fit)
+
+    for name, run, what, help in (
+        ("predict", _predict, "the predictions", "predict the rows of a table, a few at a time"),
+        ("explain", _explain, "the Shapley values", "write the exact Shapley values of the rows of a table"),
+    ):
+        command = commands.add_parser(name, help=help)
+        command.add_argument("model", type=Path, help="a model file that fit wrote")
+        command.add_argument("data", type=Path, help=f"{_TABLE}; it may have more columns than the model needs")
+        command.add_argument("-o", "--out", type=Path, help=f"where {what} go, likewise (default: CSV on stdout)")
+        command.add_argument("--missing", type=_names, default=[], metavar="TEXT,...", help=f"{_MISSING}; as in fit")
+        command.add_argument("--chunk", type=int, default=5000, metavar="N", help="rows at a time (default: 5000)")
+        command.add_argument("--threads", type=int, metavar="N", help="default: as in fit")
+        command.set_defaults(run=run)
+
     verify = commands.add_parser("verify", help="certify a model's values on some rows by brute force")
     verify.add_argument("model", type=Path, help="a model file")
-    verify.add_argument("rows", type=Path, help="CSV of numbers without a header, one column per input; empty is NaN")
+    verify.add_argument(
+        "rows", type=Path,
+        help="a table as for predict; for a plain network a CSV of numbers without names, one column per input",
+    )  # fmt: skip
+    verify.add_argument("--missing", type=_names, default=[], metavar="TEXT,...", help=f"{_MISSING}; as in fit")
     verify.add_argument("--max-rows", type=int, default=10, help="rows to try (default: 10)")
-    verify.add_argument("--double", action="store_true", help="convert model and rows to float64 first")
+    verify.add_argument("--double", action="store_true", help="convert the model to float64 first")
     verify.add_argument("-o", "--out", type=Path, help="also write the certificate as JSON")
     verify.set_defaults(run=_verify)
 
@@ -76,17 +126,44 @@ def _demo(arguments: argparse.Namespace) -> int:
     return 0 if run_demo(arguments.out, say=print, seed=arguments.seed, quick=arguments.quick)["passed"] else 1
 
 
+def _fit(arguments: argparse.Namespace) -> int:
+    from harsanyinet.batch import fit_file
+
+    settings = {name: getattr(arguments, name) for name in _SETTINGS}
+    report = fit_file(
+        arguments.data, arguments.target, arguments.out, task=arguments.task, missing=arguments.missing,
+        drop=arguments.drop, say=_say, random_state=arguments.seed, n_jobs=arguments.threads, **settings,
+    )  # fmt: skip
+    print(report)
+    return 0
+
+
+def _predict(arguments: argparse.Namespace) -> int:
+    from harsanyinet.batch import predict_file
+
+    predict_file(arguments.model, arguments.data, arguments.out, say=_say, **_streaming(arguments))
+    return 0
+
+
+def _explain(arguments: argparse.Namespace) -> int:
+    from harsanyinet.batch import explain_file
+
+    explain_file(arguments.model, arguments.data, arguments.out, say=_say, **_streaming(arguments))
+    return 0
+
+
+def _streaming(arguments: argparse.Namespace) -> dict[str, Any]:
+    return {name: getattr(arguments, name) for name in ("missing", "chunk", "threads")}
+
+
 def _verify(arguments: argparse.Namespace) -> int:
-    import torch
+    from harsanyinet import files
+    from harsanyinet.batch import verify_file
 
-    from harsanyinet import files, load, verify
-    from harsanyinet.datasets import read_rows
-
-    net = load(arguments.model)
-    rows = torch.from_numpy(read_rows(arguments.rows, net.n_features)).to(net.baseline.dtype)
-    if arguments.double:
-        net, rows = net.double(), rows.double()
-    certificate = verify(net, rows, max_rows=arguments.max_rows)
+    certificate = verify_file(
+        arguments.model, arguments.rows, max_rows=arguments.max_rows, double=arguments.double,
+        missing=arguments.missing, say=_say,
+    )  # fmt: skip
     if arguments.out:
         files.write_beside(arguments.out, (certificate.to_json() + "\n").encode())
     print(certificate)
@@ -107,3 +184,7 @@ def _bench(arguments: argparse.Namespace) -> int:
 
 def _names(text: str) -> list[str]:
     return text.split(",")
+
+
+def _say(text: str) -> None:
+    print(f"harsanyinet: {text}", file=sys.stderr)

@@ -25,6 +25,20 @@ Floats = NDArray[np.float64]
 class UnseenCategoryWarning(UserWarning):
     """A column holds categories that were not there when the model was fitted; they count as absent."""
 
+    column: str = ""
+    example: object = None
+    n_rows: int = 0
+
+    @classmethod
+    def of(cls, column: str, example: object, n_rows: int) -> UnseenCategoryWarning:
+        """With its message, and what it says as attributes for whoever adds up several of them."""
+        warning = cls(
+            f"column {column!r} holds categories that were not there in fit, such as {example!r}, in {n_rows} rows; "
+            "they count as absent"
+        )
+        warning.column, warning.example, warning.n_rows = column, example, n_rows
+        return warning
+
 
 @dataclass(frozen=True, eq=False)
 class Column:
@@ -94,12 +108,7 @@ class Column:
         unseen = (found < 0) & ~missing
         if unseen.any():
             example = values.iloc[int(np.flatnonzero(unseen)[0])]
-            warnings.warn(
-                f"column {self.name!r} holds categories that were not there in fit, such as {example!r}, in "
-                f"{int(unseen.sum())} rows; they count as absent",
-                UnseenCategoryWarning,
-                stacklevel=2,
-            )
+            warnings.warn(UnseenCategoryWarning.of(self.name, example, int(unseen.sum())), stacklevel=2)
         out[:, 0] = np.where(found < 0, np.nan, 0.0)
         out[:, 1] = np.where(found < 0, 0, self.rows[found]) if len(self.rows) else 0
         out[:, 2] = np.clip(found, 0, self.n_cells - 1)

@@ -267,11 +267,15 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
         return np.asarray(spread[:, :, 0] if self.problem_.n_outputs == 1 else spread)
 
     def game(self, X: Any, row: int = 0) -> Any:
-        """The game of one row, played by real predictions: masks (m, P) bool -> raw outputs (m,) or (m, K)."""
+        """The game of one row, played by real predictions: masks (m, P) bool -> raw outputs (m,) or (m, K).
+
+        Absent columns are empty cells of the table here, not masked: the model cannot know what they held.
+        """
         one = self._frame(X, reset=False).iloc[row : row + 1]
 
         def play(masks: NDArray[np.bool_]) -> Array:
-            return self._raw(one.iloc[np.zeros(len(masks), dtype=int)], masks)
+            parts = np.array_split(masks, max(1, -(-len(masks) // 4096)))  # all 2^16 at once would take much memory
+            return np.concatenate([self._raw(one.iloc[np.zeros(len(part), dtype=int)].where(part)) for part in parts])
 
         return play
 

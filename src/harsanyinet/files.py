@@ -11,6 +11,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,31 +29,62 @@ class ModelFileError(ValueError):
     """A file is not what was asked for: foreign, damaged, of another kind or from a newer version."""
 
 
-def write_beside(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write a file whole or not at all: beside its place first, then moved there in one step.
+def check_place(path: str | os.PathLike[str]) -> Path:
+    """Where a file at `path` would really be, through links; one sentence when it cannot be written there.
 
-    A new file gets the usual permissions, a replaced one keeps its own, and a symbolic link is written through.
-
-    Args:
-        path: Where the file goes; the folder must exist.
-        data: The whole content.
+    Asked before a long computation, it saves finding out afterwards.
 
     Raises:
         FileNotFoundError: The folder does not exist.
+        IsADirectoryError: A folder stands in the place of the file.
     """
     target = Path(path).resolve()
     if not target.parent.is_dir():
         raise FileNotFoundError(f"cannot write {target.name}: there is no folder {target.parent}; create it first")
+    if target.is_dir():
+        raise IsADirectoryError(f"cannot write {path}: it is a folder; give the path of a file")
+    return target
+
+
+@contextmanager
+def placed(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Gives a path to write a file to that moves to `path` when the block ends, and vanishes when it fails.
+
+    A new file gets the usual permissions, a replaced one keeps its own, and a symbolic link is written through. A
+    device or a pipe is written directly.
+
+    Args:
+        path: Where the file goes; the folder must exist.
+
+    Raises:
+        FileNotFoundError: The folder does not exist.
+        IsADirectoryError: A folder stands in the place of the file.
+    """
+    place = Path(path)
+    if place.exists() and not place.is_file() and not place.is_dir():
+        yield place
+        return
+    target = check_place(path)
     # A file in a temporary folder, because a temporary file would be readable by its owner only.
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".", suffix=".tmp") as folder:
         beside = Path(folder, "data")
-        with beside.open("xb") as file:
-            file.write(data)
-            file.flush()
+        yield beside
+        with beside.open("rb") as file:
             os.fsync(file.fileno())
         if target.exists():
             shutil.copymode(target, beside)
         beside.replace(target)
+
+
+def write_beside(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write a file whole or not at all: beside its place first, then moved there in one step, as `placed` does.
+
+    Args:
+        path: Where the file goes; the folder must exist.
+        data: The whole content.
+    """
+    with placed(path) as beside:
+        beside.write_bytes(data)
 
 
 def save_arrays(

@@ -1,0 +1,313 @@
+"""Tables on disk, whole or a few rows at a time: CSV, TSV (both plain or as .gz) and Parquet. No model.
+
+A CSV says nothing of types. `read_table` infers them from the whole file; `read_rows_for` reads what a fitted encoder
+expects, so that every part of a file is understood in the same way, whatever the other parts hold.
+"""
+
+from __future__ import annotations
+
+import gzip
+import sys
+import warnings
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from harsanyinet import files
+from harsanyinet.encoders import Column, as_texts, pick_columns
+
+Place = str | PathLike[str]
+_SEPARATORS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
+_EXACT = tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1)
+_PARQUET = (".parquet", ".pq")
+_SUFFIXES = "a name that ends in .csv, .tsv, .csv.gz, .tsv.gz or .parquet"
+
+
+def read_table(path: Place, *, missing: Sequence[str] = (), text: Sequence[str] = ()) -> pd.DataFrame:
+    """Reads a whole table.
+
+    Args:
+        path: A CSV or TSV with one line of names, or a Parquet file.
+        missing: What stands for a missing value, besides empty cells and what pandas takes for one (NA, NaN, null).
+        text: Columns of a CSV to read as text although they look like numbers; leading zeros stay.
+    """
+    separator = _separator(path)
+    with _reading(path):
+        if separator is None:
+            table = _open_parquet(path).read()
+            frame = _of_arrow(table, missing)
+        else:
+            _names_of_csv(path, separator)
+            frame = pd.read_csv(path, **_options(separator, missing), dtype=dict.fromkeys(text, str))
+    if not len(frame):
+        raise ValueError(f"{path} must have at least one row below its column names, however: it has none")
+    return frame
+
+
+def count_rows(path: Place) -> int | None:
+    """How many rows a file has, where that can be known without reading it."""
+    if _separator(path) is not None:
+        return None
+    with _reading(path):
+        return int(_open_parquet(path).metadata.num_rows)
+
+
+def read_rows_for(
+    columns: Sequence[Column], path: Place, *, rows: int, missing: Sequence[str] = ()
+) -> Iterator[pd.DataFrame]:
+    """Reads a table a few rows at a time, as an encoder needs it: its columns, in its order, with its types.
+
+    Args:
+        columns: Those of a fitted `TableEncoder`. The file may have others besides, in any order.
+        path: As for `read_table`.
+        rows: How many at a time.
+        missing: As for `read_table`.
+
+    Yields:
+        Frames whose categories are text, as the encoder knows them, and whose numbers are float64; the index counts
+        the rows of the file from 0.
+
+    Raises:
+        ValueError: The file lacks a column, a column of numbers holds something else, or there are no rows.
+    """
+    if rows < 1:
+        raise ValueError(f"rows to read at a time must be positive, however: {rows}")
+    found = 0
+    for frame in _chunks(path, rows, columns, missing):
+        found += len(frame)
+        yield pd.DataFrame({column.name: _as_column(frame[column.name], column, path) for column in columns})
+    if not found:
+        raise ValueError(f"{path} must have at least one row below its column names, however: it has none")
+
+
+@contextmanager
+def writing_table(path: Place | None) -> Iterator[Callable[[pd.DataFrame], None]]:
+    """Gives a function that appends frames of equal columns to a table file; see `files.placed` for what it promises.
+
+    Args:
+        path: The suffix decides between CSV, TSV and Parquet. None writes CSV to stdout.
+
+    Examples:
+        >>> with writing_table(None) as write:
+        ...     write(pd.DataFrame({"a": [1]}))
+        ...     write(pd.DataFrame({"a": [2]}))
+        a
+        1
+        2
+    """
+    separator = "," if path is None else _separator(path)
+    arrow: Any = None if separator else _pyarrow()
+    with ExitStack() as stack:
+        target: Any = sys.stdout
+        if path is not None:
+            target = stack.enter_context(files.placed(path))
+            if separator and Path(path).suffix.lower() == ".gz":
+                target = stack.enter_context(gzip.open(target, "wt", encoding="utf-8", newline=""))
+            elif separator:
+                target = stack.enter_context(target.open("w", encoding="utf-8", newline=""))
+        writer: Any = None
+
+        def write(frame: pd.DataFrame) -> None:
+            nonlocal writer
+            first = writer is None
+            if separator:
+                writer = target
+                frame.to_csv(target, sep=separator, header=first, index=False, lineterminator="\n")
+                return
+            schema = None if first else writer.schema
+            table = arrow.Table.from_pandas(frame, schema=schema, preserve_index=False).replace_schema_metadata()
+            if first:
+                writer = stack.enter_context(arrow.parquet.ParquetWriter(target, table.schema))
+            writer.write_table(table)
+
+        yield write
+
+
+def odd_values(values: pd.Series[Any]) -> list[str]:
+    """Up to three texts that keep a column from being numbers; empty when there are more of them, or mostly text."""
+    if pd.api.types.is_numeric_dtype(values.dtype) or isinstance(values.dtype, pd.CategoricalDtype):
+        return []
+    there = values.dropna()
+    if not len(there) or not all(isinstance(value, str) for value in there):
+        return []
+    odd = there[pd.to_numeric(there, errors="coerce").isna()]
+    different = odd.unique()
+    return different.tolist() if len(different) <= 3 and 2 * len(odd) <= len(there) else []
+
+
+# Reading -------------------------------------------------------------------------------------------------------------
+
+
+def _separator(path: Place) -> str | None:
+    """Of a text file, by its suffix; None for Parquet."""
+    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
+    last = suffixes[-1] if suffixes else ""
+    if last in _PARQUET:
+        return None
+    if last == ".gz":
+        last = suffixes[-2] if len(suffixes) > 1 else ""
+    if last not in _SEPARATORS:
+        raise ValueError(f"a table file must have {_SUFFIXES}, however: {path}")
+    return _SEPARATORS[last]
+
+
+@contextmanager
+def _reading(path: Place) -> Iterator[None]:
+    """Says in one sentence what is wrong with a file."""
+    if not Path(path).exists():
+        raise FileNotFoundError(f"cannot read {path}: there is no such file; check the path")
+    if Path(path).is_dir():
+        raise IsADirectoryError(f"cannot read {path}: it is a folder; give the path of the file itself")
+    try:
+        yield
+    except pd.errors.EmptyDataError as error:
+        raise ValueError(f"{path} must start with a line of column names, however: it is empty") from error
+    except pd.errors.ParserWarning as error:
+        raise ValueError(
+            f"{path} must have one name for each column, however: its first row has more fields than its line of names"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} must be text in UTF-8, however: byte {error.start} is not; save it again") from error
+    except (pd.errors.ParserError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        reason = " ".join(str(error).split()).removeprefix("Error tokenizing data. C error: ")
+        raise ValueError(f"cannot read {path}: it is damaged or not a table ({reason})") from error
+
+
+def _options(separator: str, missing: Sequence[str]) -> dict[str, Any]:
+    return {
+        "sep": separator,
+        "na_values": list(missing),
+        "skipinitialspace": True,
+        "index_col": False,
+        "low_memory": False,  # types come from all rows together
+        "encoding": "utf-8-sig",
+        # A frequent number is known by its exact value. Newer versions of pandas read numbers exactly anyway.
+        **({} if _EXACT else {"float_precision": "round_trip"}),
+    }
+
+
+def _names_of_csv(path: Place, separator: str) -> list[str]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        return [str(name) for name in pd.read_csv(path, **_options(separator, ()), dtype=str, nrows=1).columns]
+
+
+def _chunks(path: Place, rows: int, columns: Sequence[Column], missing: Sequence[str]) -> Iterator[pd.DataFrame]:
+    """Frames of some rows of a file, with at least the columns asked for."""
+    names = [column.name for column in columns]
+    separator = _separator(path)
+    with _reading(path):
+        if separator is None:
+            file = _open_parquet(path)
+            _check_names(file.schema_arrow.names, names, path)
+            start = 0
+            for batch in file.iter_batches(batch_size=rows, columns=names):
+                frame = _of_arrow(batch, missing)
+                frame.index = pd.RangeIndex(start, start + len(frame))
+                start += len(frame)
+                yield frame
+            return
+        have = _names_of_csv(path, separator)
+        _check_names(have, names, path)
+        as_text = {column.name: str for column in columns if column.kind == "category"}
+        options = _options(separator, missing) | {"skip_blank_lines": len(have) > 1}
+        with pd.read_csv(path, **options, dtype=as_text, chunksize=rows) as reader:  # usecols would hide long rows
+            yield from reader
+
+
+def _check_names(have: Sequence[str], names: Sequence[str], path: Place) -> None:
+    try:
+        pick_columns(pd.DataFrame(columns=list(have)), names)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def _as_column(values: pd.Series[Any], column: Column, path: Place) -> pd.Series[Any]:
+    if column.kind == "category":
+        return pd.Series(_as_known_texts(values, column), index=values.index, dtype=object)
+    return pd.Series(_as_numbers(values, column, path), index=values.index)
+
+
+def _as_numbers(values: pd.Series[Any], column: Column, path: Place) -> NDArray[np.float64]:
+    """Numbers as float64, or one sentence with the first value that is none."""
+    if pd.api.types.is_numeric_dtype(values.dtype) and not pd.api.types.is_bool_dtype(values.dtype):
+        numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
+    else:
+        texts = values.astype("string").str.strip()
+        if column.boolean:
+            texts = texts.str.lower().replace({"true": "1", "false": "0"})
+        numbers = pd.to_numeric(texts, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    wrong = np.flatnonzero((np.isnan(numbers) & values.notna().to_numpy()) | np.isinf(numbers))
+    if len(wrong):
+        where = f"{str(values.iloc[wrong[0]])!r} in row {values.index[wrong[0]] + 1}"
+        raise ValueError(
+            f"{path}: column {column.name!r} must hold finite numbers, as it did in fit, however: {where}; "
+            "name it as missing if that is what it means"
+        )
+    return numbers
+
+
+def _as_known_texts(values: pd.Series[Any], column: Column) -> NDArray[Any]:
+    """Categories as text. One that the model does not know, but that writes the same number, becomes the known one."""
+    texts = as_texts(values, column.name)
+    new = [text for text in pd.unique(texts) if text is not None and text not in column.index]
+    if new:
+        known: dict[float, str] = {}
+        for level in column.levels:  # the most frequent first
+            known.setdefault(_number(level), level)
+        same = {text: known[_number(text)] for text in new if _number(text) in known}
+        if same:
+            texts = np.array([same.get(text, text) for text in texts], dtype=object)
+    return texts
+
+
+def _number(text: str) -> float:
+    """The number that a text writes; NaN, which equals nothing, for all else."""
+    try:
+        return float(text) if "_" not in text else float("nan")
+    except ValueError:
+        return float("nan")
+
+
+# Parquet -------------------------------------------------------------------------------------------------------------
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise ImportError("Parquet files need pyarrow: pip install harsanyinet[parquet]") from error
+    return pyarrow
+
+
+def _open_parquet(path: Place) -> Any:
+    arrow = _pyarrow()
+    try:
+        return arrow.parquet.ParquetFile(path)
+    except arrow.ArrowException as error:
+        reason = " ".join(str(error).split())
+        raise ValueError(f"cannot read {path}: it is damaged or no Parquet file ({reason})") from error
+
+
+def _of_arrow(table: Any, missing: Sequence[str]) -> pd.DataFrame:
+    """As pandas; what stands for a missing value is hidden, and what remains of a text column may be numbers."""
+    frame: pd.DataFrame = table.to_pandas(ignore_metadata=True)
+    frame = frame[[name for name in frame.columns if not name.startswith("__index_level_")]]
+    for name in frame.columns if missing else ():
+        values = frame[name]
+        plain = pd.api.types.is_numeric_dtype(values.dtype) and not pd.api.types.is_bool_dtype(values.dtype)
+        markers = [_number(marker) for marker in missing] if plain else list(missing)
+        hidden = values.isin([marker for marker in markers if marker == marker])
+        if hidden.any():
+            rest = values.mask(hidden)
+            numbers = rest if plain else pd.to_numeric(rest, errors="coerce")
+            frame = frame.assign(**{name: numbers if numbers.notna().sum() == rest.notna().sum() else rest})
+    return frame

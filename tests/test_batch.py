@@ -1,0 +1,377 @@
+"""Tables from file to file, through the command line."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from harsanyinet import HarsanyiClassifier, HarsanyiMLP, HarsanyiRegressor, load, save, verify
+from harsanyinet.batch import decide_task, fit_file
+from harsanyinet.cli import main
+
+
+def run(capsys, *arguments: object) -> tuple[int, str, str]:
+    code = main([str(a) for a in arguments])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def shop(n: int = 200) -> pd.DataFrame:
+    """Every kind of column, some cells empty."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({
+        "size": rng.normal(size=n).round(3), "colour": rng.choice(["red", "green", "blue"], n),
+        "zip": rng.choice(["01", "02", "10"], n), "new": rng.random(n) < 0.5, "count": rng.integers(0, 50, n),
+    })  # fmt: skip
+    frame["bought"] = np.where(frame["size"] + (frame["colour"] == "red") > 0.3, "yes", "no")
+    frame["kind"] = rng.integers(0, 3, n)
+    frame["price"] = 100.0 * frame["size"] + frame["count"] + 0.5
+    frame[["size", "colour", "new"]] = frame[["size", "colour", "new"]].mask(rng.random((n, 3)) < 0.05)
+    return frame
+
+
+FEATURES = ["size", "colour", "zip", "new", "count"]
+SMALL = ("--members", 1, "--epochs", 2, "--threads", 1)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """A folder with a table, as CSV and Parquet, and models of two classes, of three and of a number."""
+    folder = tmp_path_factory.mktemp("store")
+    shop().to_csv(folder / "shop.csv", index=False)
+    shop().to_parquet(folder / "shop.parquet")
+    settings = {"members": 1, "epochs": 2, "random_state": 0, "n_jobs": 1, "categorical": ["zip"], "progress": False}
+    for target in ("bought", "kind", "price"):
+        drop = [name for name in ("bought", "kind", "price") if name != target]
+        fit_file(folder / "shop.csv", target, folder / f"{target}.hnet", drop=drop, **settings)
+    return folder
+
+
+def table(text: str) -> pd.DataFrame:
+    return pd.read_csv(io.StringIO(text))
+
+
+def test_fit(tmp_path, capsys):
+    frame = shop()
+    frame.loc[[3, 8], "bought"] = None
+    frame["size"] = frame["size"].astype(object).where(frame.index != 5, "?")
+    frame.to_csv(tmp_path / "shop.csv")  # with row numbers, as pandas likes to write them
+    arguments = ("fit", tmp_path / "shop.csv", "--target", "bought", "-o", tmp_path / "m.hnet", *SMALL)
+    code, out, err = run(
+        capsys, *arguments, "--drop", "Unnamed: 0,price,kind", "--categorical", "zip", "--missing", "?"
+    )
+    assert code == 0
+    assert "2 of 200 rows have no 'bought' and are left out\n" in err
+    assert "harsanyinet: classification, because 'bought' holds text, 2 classes;" in err
+    lines = {line[:16].strip(): line[16:] for line in out.splitlines()}
+    assert lines["rows"] == "198 (2 more without a target)"
+    assert lines["columns"] == "5"
+    assert lines["task"] == "classification, 2 classes"
+    assert lines["held-out loss"].endswith("(log loss)")
+    assert 0.1 < float(lines["held-out loss"].split()[0]) < 0.7
+    assert set(lines["most important"].replace(",", "").split()[::2]) == set(FEATURES)
+    assert lines["model"] == str(tmp_path / "m.hnet")
+    model = load(tmp_path / "m.hnet")
+    assert isinstance(model, HarsanyiClassifier)
+    columns = {column.name: column for column in model.encoder_.columns}
+    assert {name for name, column in columns.items() if column.kind == "category"} == {"colour", "zip"}
+    assert set(columns["zip"].levels) == {"01", "02", "10"}
+
+    code, _, err = run(capsys, *arguments, "--drop", "price,kind")  # all that it should warn of
+    assert code == 0
+    assert "column 'size' counts as categories because of '?'; if that is missing, say --missing" in err
+    assert "the first column has no name; if it counts rows, leave it out by --drop 'Unnamed: 0'" in err
+
+
+def test_fit_settings_reach_the_model(store, tmp_path, capsys):
+    code, out, _ = run(
+        capsys, "fit", store / "shop.parquet", "--target", "price", "--drop", "bought", "-o", tmp_path / "m.hnet",
+        "--loss", "quantile", "--quantile", 0.9, "--max-order", 1, "--seed", 3, "--members", 2, "--epochs", 1,
+    )  # fmt: skip
+    assert code == 0
+    assert "task            regression\n" in out
+    assert "pinball loss" in out
+    model = load(tmp_path / "m.hnet")
+    assert isinstance(model, HarsanyiRegressor)
+    found = {
+        name: getattr(model, name) for name in ("loss", "quantile", "max_order", "random_state", "members", "epochs")
+    }
+    assert found == {"loss": "quantile", "quantile": 0.9, "max_order": 1, "random_state": 3, "members": 2, "epochs": 1}
+
+
+@pytest.mark.parametrize(
+    ("values", "task", "why"),
+    [
+        (["a", "b"], "classification", "text, 2 classes"),
+        ([True, False], "classification", "true and false"),
+        (range(20), "classification", "20 different whole numbers"),
+        ([0.0, 1.0], "classification", "2 different whole numbers"),
+        (range(21), "regression", "more than 20 different whole numbers"),
+        ([0.5, 1.0], "regression", "not whole"),
+    ],
+)
+def test_the_task(values, task, why):
+    found, reason = decide_task(pd.Series(list(values), name="y"))
+    assert found == task
+    assert why in reason
+
+
+@pytest.mark.parametrize("target", ["bought", "kind", "price"])
+@pytest.mark.parametrize("command", ["predict", "explain"])
+def test_chunks_and_formats_and_the_order_of_columns_change_nothing(store, tmp_path, capsys, command, target):
+    model = store / f"{target}.hnet"
+    code, out, err = run(capsys, command, model, store / "shop.csv")
+    assert (code, err) == (0, "")
+    whole = table(out)
+    assert len(whole) == 200
+    turned = shop()[["price", "new", "count", "zip", "size", "colour"]].assign(more="x")
+    turned.to_csv(tmp_path / "turned.csv.gz", index=False)
+    for data, out_name, chunk in (
+        (store / "shop.csv", "o.csv", 7),
+        (store / "shop.parquet", "o.parquet", 33),
+        (tmp_path / "turned.csv.gz", "o.tsv.gz", 1000),
+    ):
+        code, out, err = run(capsys, command, model, data, "-o", tmp_path / out_name, "--chunk", chunk)
+        assert (code, out, err) == (0, "", "")
+        path = tmp_path / out_name
+        found = (
+            pd.read_parquet(path)
+            if path.suffix == ".parquet"
+            else pd.read_csv(path, sep="\t" if "tsv" in out_name else ",")
+        )
+        # float32 products are rounded differently in batches of different sizes
+        pd.testing.assert_frame_equal(
+            found, whole, rtol=1e-5, atol=1e-4 if target == "price" else 1e-5, check_dtype=False
+        )
+
+
+def test_predictions_are_those_of_python(store, capsys):
+    frame = shop()[FEATURES]
+    for target in ("bought", "kind"):
+        model = load(store / f"{target}.hnet")
+        found = table(run(capsys, "predict", store / f"{target}.hnet", store / "shop.csv")[1])
+        assert list(found.columns) == ["prediction", *(f"probability of {label}" for label in model.classes_)]
+        assert found["prediction"].tolist() == model.predict(frame).tolist()
+        np.testing.assert_allclose(found.iloc[:, 1:], model.predict_proba(frame), rtol=1e-12)
+    found = table(run(capsys, "predict", store / "price.hnet", store / "shop.csv")[1])
+    assert list(found.columns) == ["prediction"]
+    np.testing.assert_allclose(found["prediction"], load(store / "price.hnet").predict(frame), rtol=1e-12)
+
+
+def test_explanations_are_those_of_python(store, tmp_path, capsys):
+    frame = shop()[FEATURES]
+    model = load(store / "bought.hnet")
+    found = table(run(capsys, "explain", store / "bought.hnet", store / "shop.csv")[1])
+    assert list(found.columns) == ["base value", *FEATURES, "output"]
+    np.testing.assert_allclose(found[FEATURES], model.explain(frame).values, rtol=1e-6)
+    np.testing.assert_allclose(found["output"], model.decision_function(frame), atol=1e-6)
+    np.testing.assert_allclose(found.iloc[:, :-1].sum(axis=1), found["output"], atol=1e-6)
+    found = table(run(capsys, "explain", store / "kind.hnet", store / "shop.csv")[1])
+    assert list(found.columns) == [f"{k}: {name}" for k in "012" for name in ("base value", *FEATURES, "output")]
+    np.testing.assert_allclose(
+        found[[f"2: {f}" for f in FEATURES]], load(store / "kind.hnet").explain(frame).values[:, :, 2], rtol=1e-5
+    )
+
+
+def test_columns_named_like_ours_and_several_targets(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(80, 2)), columns=["output", "base value"])
+    targets = pd.DataFrame({"a": frame["output"], "b": frame["base value"]})
+    HarsanyiRegressor(members=1, epochs=1, random_state=0, progress=False).fit(frame, targets).save(tmp_path / "m.hnet")
+    frame.to_csv(tmp_path / "d.csv", index=False)
+    found = table(run(capsys, "predict", tmp_path / "m.hnet", tmp_path / "d.csv")[1])
+    assert list(found.columns) == ["prediction of a", "prediction of b"]
+    found = table(run(capsys, "explain", tmp_path / "m.hnet", tmp_path / "d.csv")[1])
+    assert list(found.columns)[:4] == ["a: base value_", "a: output", "a: base value", "a: output_"]
+    assert len(found.columns) == 8
+
+
+def test_a_model_without_names(tmp_path, capsys):
+    x = np.random.default_rng(0).normal(size=(80, 2))
+    model = HarsanyiRegressor(members=1, epochs=1, random_state=0, progress=False).fit(x, x[:, 0])
+    model.save(tmp_path / "m.hnet")
+    pd.DataFrame(x, columns=["x0", "x1"]).to_csv(tmp_path / "d.csv", index=False)
+    code, out, err = run(capsys, "predict", tmp_path / "m.hnet", tmp_path / "d.csv")
+    assert (code, err) == (0, "")
+    np.testing.assert_allclose(table(out)["prediction"], model.predict(x), rtol=1e-12)
+    assert run(capsys, "verify", tmp_path / "m.hnet", tmp_path / "d.csv")[0] == 0
+
+
+def test_unseen_categories_are_counted_over_all_chunks(store, tmp_path, capsys):
+    shop().assign(colour=["pink", "red"] * 100).to_csv(tmp_path / "new.csv", index=False)
+    code, _, err = run(capsys, "predict", store / "bought.hnet", tmp_path / "new.csv", "--chunk", 30)
+    assert code == 0
+    assert err == (
+        "harsanyinet: column 'colour' holds categories that were not there in fit, such as 'pink', in 100 rows; they "
+        "count as absent\n"
+    )
+    assert (
+        run(capsys, "verify", store / "bought.hnet", tmp_path / "new.csv", "--max-rows", 4)[2].count("in 2 rows") == 1
+    )
+
+
+def test_missing_markers_when_predicting(store, tmp_path, capsys):
+    frame = shop()[FEATURES]
+    frame.fillna({"colour": "?"}).assign(size=frame["size"].fillna(-999)).to_csv(tmp_path / "new.csv", index=False)
+    plain = run(capsys, "predict", store / "bought.hnet", store / "shop.csv")[1]
+    assert run(capsys, "predict", store / "bought.hnet", tmp_path / "new.csv", "--missing", "?,-999") == (0, plain, "")
+    for command in ("explain", "verify"):
+        assert run(capsys, command, store / "bought.hnet", tmp_path / "new.csv", "--missing", "?,-999")[0] == 0
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), MemoryError()])
+def test_an_interrupted_prediction_leaves_nothing(store, tmp_path, capsys, monkeypatch, error):
+    real, calls = HarsanyiClassifier.predict_proba, []
+
+    def fails(self, x):
+        calls.append(len(x))
+        if len(calls) == 3:
+            raise error
+        return real(self, x)
+
+    monkeypatch.setattr(HarsanyiClassifier, "predict_proba", fails)
+    (tmp_path / "out.csv").write_text("old")
+    code, out, err = run(
+        capsys, "predict", store / "bought.hnet", store / "shop.csv", "-o", tmp_path / "out.csv", "--chunk", 50
+    )
+    assert calls == [50, 50, 50]
+    assert code == (130 if isinstance(error, KeyboardInterrupt) else 2)
+    assert out == ""
+    assert err.count("\n") == 1
+    assert (tmp_path / "out.csv").read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["out.csv"]
+
+
+@pytest.mark.parametrize("target", ["bought", "kind", "price"])
+def test_verify_a_table_model(store, tmp_path, capsys, target):
+    arguments = ("verify", store / f"{target}.hnet", store / "shop.csv", "--max-rows", 3)
+    code, out, err = run(capsys, *arguments)
+    assert (code, err) == (0, "")
+    assert out.startswith(f"PASSED: 3 rows, 5 players, {3 if target == 'kind' else 1} outputs")
+    assert "tolerance 1e-05" in out
+    code, out, _ = run(capsys, *arguments, "--double", "-o", tmp_path / "c.json")
+    assert code == 0
+    assert "tolerance 1e-12" in out
+    assert json.loads((tmp_path / "c.json").read_text())["passed"] is True
+    model = load(store / f"{target}.hnet")
+    assert verify(model, shop()[FEATURES], max_rows=2, progress=False).passed
+
+
+@pytest.mark.parametrize("broken", ["values", "coalitions", "reads more"])
+def test_verify_notices_a_wrong_table_model(store, capsys, monkeypatch, broken):
+    from harsanyinet.folded import FoldedTable
+    from harsanyinet.tabular import TableNet
+
+    if broken == "values":
+        shapley = FoldedTable.shapley
+        monkeypatch.setattr(FoldedTable, "shapley", lambda self, c: shapley(self, c).roll(1, 1))
+    elif broken == "coalitions":
+        masks = TableNet.child_masks
+        monkeypatch.setattr(
+            TableNet, "child_masks", lambda self: [m.roll(1, 1) if i else m for i, m in enumerate(masks(self))]
+        )
+    else:  # what a column adds depends on a level of its neighbour, which a mask would not hide
+        chunk = FoldedTable._chunk
+
+        def leaks(self, x, present, out):
+            chunk(self, x, present, out)
+            out[:, :, 0] *= 1 + 0.1 * x[:, 1, 1]
+
+        monkeypatch.setattr(FoldedTable, "_chunk", leaks)
+    code, out, _ = run(capsys, "verify", store / "bought.hnet", store / "shop.csv", "--max-rows", 3)
+    assert code == 1
+    assert out.startswith("FAILED")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["fit", "nowhere.csv", "--target", "y"], "cannot read nowhere.csv: there is no such file"),
+        (["fit", "empty.csv", "--target", "y"], "empty.csv must start with a line of column names"),
+        (["fit", "names.csv", "--target", "y"], "names.csv must have at least one row"),
+        (["fit", "shop.csv", "--target", "nope"], "shop.csv has no column 'nope'; it has 'size', 'colour'"),
+        (["fit", "shop.csv", "--target", "price", "--drop", "siez"], "shop.csv has no column 'siez'"),
+        (["fit", "small.csv", "--target", "one"], "at least two classes"),
+        (["fit", "small.csv", "--target", "none"], "'none' of small.csv must hold something to predict"),
+        (["fit", "small.csv", "--target", "infinite"], "the target must hold finite numbers"),
+        (["fit", "small.csv", "--target", "y"], "column 'infinite' contains infinity"),
+        (["fit", "small.csv", "--target", "odd"], "'odd' holds numbers and '?'; name it as missing"),
+        (["fit", "shop.csv", "--target", "bought", "--loss", "squared"], "must hold numbers, however: 'bought' holds"),
+        (["fit", "shop.csv", "--target", "price", "--task", "classification"], "classes must be text or whole numbers"),
+        (["fit", "shop.csv", "--target", "kind", "--task", "classification", "--loss", "squared"], "loss is a setting"),
+        (["fit", "shop.csv", "--target", "price", "--quantile", "0.9"], "a quantile needs the loss quantile"),
+        (["fit", "shop.csv", "--target", "price", "-o", "no/m.hnet"], "there is no folder"),
+        (["fit", "shop.csv", "--target", "price", "-o", "folder.csv"], "it is a folder"),
+        (["fit", "one.csv", "--target", "a"], "must have a column besides the target"),
+        (["predict", "bought.hnet", "nowhere.csv"], "cannot read nowhere.csv: there is no such file"),
+        (["predict", "nowhere.hnet", "shop.csv"], "cannot load a model from nowhere.hnet"),
+        (["predict", "shop.csv", "shop.csv"], "is not a safetensors file"),
+        (["predict", "mlp.hnet", "shop.csv"], "mlp.hnet must hold a model of a table, however: it holds a HarsanyiMLP"),
+        (["predict", "bought.hnet", "small.csv"], "small.csv: the table must have the columns"),
+        (
+            ["predict", "bought.hnet", "wrong.csv"],
+            "wrong.csv: column 'size' must hold finite numbers, as it did in fit",
+        ),
+        (["predict", "bought.hnet", "shop.csv", "-o", "o.xlsx"], "a table file must have a name that ends in"),
+        (["predict", "bought.hnet", "shop.csv", "-o", "no/o.csv"], "there is no folder"),
+        (["predict", "bought.hnet", "shop.csv", "--chunk", "0"], "must be positive, however: 0"),
+        (["explain", "bought.hnet", "empty.csv"], "empty.csv must start with a line of column names"),
+        (["explain", "bought.hnet", "names.csv"], "names.csv: the table must have the columns"),
+        (["verify", "bought.hnet", "small.csv"], "small.csv: the table must have the columns"),
+        (["verify", "bought.hnet", "shop.csv", "--max-rows", "0"], "must be positive, however: 0"),
+    ],
+)
+def test_wrong_input_gets_one_line(store, tmp_path, capsys, monkeypatch, arguments, message):
+    for path in store.iterdir():
+        (tmp_path / path.name).symlink_to(path)
+    monkeypatch.chdir(tmp_path)
+    save(HarsanyiMLP(4, 2).eval(), "mlp.hnet")
+    (tmp_path / "folder.csv").mkdir()
+    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "names.csv").write_text("x,y\n")
+    (tmp_path / "one.csv").write_text("a\n1\n2\n")
+    shop().assign(size="big").to_csv("wrong.csv", index=False)
+    small = pd.DataFrame({"one": 1, "none": None, "infinite": [1.5, np.inf] * 9, "y": [0, 1] * 9})
+    small.assign(odd=["1.5", "2.5", "?"] * 6).to_csv("small.csv", index=False)
+    before = sorted(p.name for p in tmp_path.iterdir())
+    given = ["-o", "new.hnet"] if arguments[0] == "fit" and "-o" not in arguments else []
+    code, out, err = run(capsys, *arguments, *given)
+    assert code == 2
+    assert out == ""
+    said = err.splitlines()
+    assert message in said[-1]
+    assert all(line.startswith("harsanyinet: ") for line in said)
+    assert sorted(p.name for p in tmp_path.iterdir()) == before
+
+
+def test_a_fit_that_is_interrupted_keeps_what_it_has(store, tmp_path, capsys, monkeypatch):
+    from harsanyinet import training
+
+    arguments = ("fit", store / "shop.csv", "--target", "bought", "-o", tmp_path / "m.hnet", *SMALL)
+    monkeypatch.setattr(training, "draw_masks", _interrupt_after(0))
+    assert run(capsys, *arguments)[0] == 130
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.undo()
+    monkeypatch.setattr(training, "draw_masks", _interrupt_after(20))
+    code, out, _ = run(capsys, *arguments)
+    assert code == 0
+    assert "held-out loss" in out
+    assert isinstance(load(tmp_path / "m.hnet"), HarsanyiClassifier)
+
+
+def _interrupt_after(n: int):
+    from harsanyinet.training import draw_masks
+
+    calls = []
+
+    def draw(*arguments):
+        calls.append(1)
+        if len(calls) > n:
+            raise KeyboardInterrupt
+        return draw_masks(*arguments)
+
+    return draw
