@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 import torch
 
@@ -124,35 +123,6 @@ def test_unknown_command_and_version(capsys):
         assert stopped.value.code == code
 
 
-def test_demo(tmp_path, capsys):
-    code, out, _ = run(capsys, "demo", "--quick", "-o", tmp_path / "demo")
-    assert code == 0
-    assert "as exact as float32 is" in out
-    assert "probability of '>50K'" in out
-    assert "the decision is the same" in out
-    pictures = {p.name for p in (tmp_path / "demo").glob("*.png")}
-    assert pictures == {f"{name}.png" for name in (
-        "waterfall", "importance", "beeswarm", "interactions", "network", "order_spectrum", "receptive_fields",
-    )}  # fmt: skip
-    code, out, _ = run(
-        capsys, "verify", tmp_path / "demo" / "model.hnet", tmp_path / "demo" / "rows.csv", "--max-rows", 2
-    )
-    assert code == 0
-
-
-def test_demo_without_census(tmp_path, capsys, monkeypatch):
-    from harsanyinet import datasets
-    from harsanyinet.experiments import demo
-
-    def absent():
-        raise datasets.DatasetNotFoundError("not here")
-
-    monkeypatch.setattr(demo, "load_census", absent)
-    code, out, _ = run(capsys, "demo", "--quick", "-o", tmp_path / "demo")
-    assert code == 0
-    assert "breast" in out
-
-
 def test_bench_core(tmp_path, capsys, monkeypatch):
     from harsanyinet.experiments import bench_core
 
@@ -189,24 +159,3 @@ def test_module_entry_point():
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     assert "nowhere.hnet" in done.stderr
-
-
-def test_coding_of_census():
-    from harsanyinet.datasets import load_census
-    from harsanyinet.experiments.census import Coding, label_coded
-
-    split = load_census()
-    coding = Coding.fit(split.train)
-    x = coding.transform(split.test)
-    assert x.shape == (16_281, len(coding.columns))
-    missing = split.test.isna().to_numpy()
-    by_player = torch.stack([x[:, np.array(coding.columns) == p].isnan().any(1) for p in range(12)], 1).numpy()
-    assert np.array_equal(by_player & missing, missing)
-    one_hot = x[:, np.array(coding.columns) == list(split.test.columns).index("race")].numpy()
-    assert np.array_equal(one_hot.sum(1), np.ones(len(x)))
-    x_train, y_train, x_test, _ = label_coded(load_census(rows="complete"))
-    assert x_train.shape == (30_162, 12)
-    assert x_test.shape == (15_060, 12)
-    assert float(x_train.mean(0).abs().max()) < 1e-12
-    assert not bool(x_test.isnan().any())
-    assert y_train.float().mean().item() == pytest.approx(0.249, abs=1e-3)

@@ -219,6 +219,26 @@ class TestValue:
             Game(0, n=4, rows=2).explain().value(np.ones(shape, dtype=bool))
 
 
+class TestContrast:
+    @pytest.mark.parametrize("k", [1, 3])
+    def test_is_the_difference_of_brute_force_values(self, k):
+        game = Game(3, n=4, rows=3, k=k)
+        ex = game.explain()
+        truth = [
+            brute_force_shapley(lambda m, row=row: np.array([game.v(set(np.flatnonzero(one)))[row] for one in m]), 4)
+            for row in range(3)
+        ]
+        found = ex.contrast(-1, 0)
+        assert found.shape == ((4,) if k == 1 else (4, k))
+        np.testing.assert_allclose(found.reshape(4, k), truth[2] - truth[0], atol=1e-12)
+        np.testing.assert_allclose(found.sum(axis=0), ex.outputs[2] - ex.outputs[0], atol=1e-12)
+        np.testing.assert_array_equal(ex.contrast(0, 2), -found)
+
+    def test_of_rows_that_are_not_there(self):
+        with pytest.raises(IndexError, match="row must lie between 0 and 1, however: row=2"):
+            Game(0).explain().contrast(0, 2)
+
+
 class TestRestrict:
     @exact
     @given(games(6), st.integers(0, 10_000))

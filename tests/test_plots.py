@@ -1,19 +1,26 @@
 import sys
+from functools import partial
 from itertools import pairwise
 
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
-from harsanyinet import Explanation, HarsanyiMLP
+from harsanyinet import Explanation, HarsanyiMLP, HarsanyiRegressor
+from harsanyinet.effects import Axis, PairEffect, SingleEffect, pair_effect, single_effect
+from harsanyinet.encoders import Coding, fit_column
 from harsanyinet.plots import (
     plot_bar,
     plot_beeswarm,
+    plot_contrast,
     plot_fields,
     plot_interactions,
     plot_network,
     plot_order_spectrum,
+    plot_pair,
+    plot_shape,
     plot_waterfall,
 )
 
@@ -79,7 +86,12 @@ def many(n=30, rows=6, scale=1.0, name="a_rather_long_feature_name_{:03d}", outp
     )
 
 
-PLOTS = [plot_waterfall, plot_bar, plot_beeswarm, plot_interactions, plot_network, plot_order_spectrum]
+def contrast(ex, row=0, output=None, **settings):
+    """Of a row and the last one."""
+    return plot_contrast(ex, row, -1, output, **settings)
+
+
+PLOTS = [plot_waterfall, plot_bar, plot_beeswarm, plot_interactions, plot_network, contrast, plot_order_spectrum]
 by_name = pytest.mark.parametrize("plot", PLOTS, ids=lambda f: f.__name__)
 
 
@@ -149,20 +161,20 @@ def test_an_explanation_without_rows_is_an_error_and_opens_nothing(plot):
     assert not plt.get_fignums()
 
 
-@pytest.mark.parametrize("plot", PLOTS[:5], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("plot", PLOTS[:6], ids=lambda f: f.__name__)
 def test_an_unknown_output_is_an_error_and_opens_nothing(plot):
     with pytest.raises(ValueError, match="unknown output 'incom'; did you mean 'income'"):
         plot(explanation(3), output="incom")
     assert not plt.get_fignums()
 
 
-@pytest.mark.parametrize("plot", [plot_waterfall, plot_interactions, plot_network], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("plot", [plot_waterfall, plot_interactions, plot_network, contrast], ids=lambda f: f.__name__)
 def test_a_row_that_is_not_there_is_an_error(plot):
     with pytest.raises(IndexError, match="row must lie between 0 and 2, however: row=3"):
         plot(explanation(), 3)
 
 
-@pytest.mark.parametrize("plot", [plot_waterfall, plot_bar, plot_beeswarm], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("plot", [plot_waterfall, plot_bar, plot_beeswarm, contrast], ids=lambda f: f.__name__)
 def test_max_display_must_be_positive(plot):
     with pytest.raises(ValueError, match="max_display must be at least 1, however: max_display=0"):
         plot(explanation(), max_display=0)
@@ -211,7 +223,10 @@ CASES = {
 @by_name
 @pytest.mark.parametrize("case", CASES)
 def test_nothing_is_cut_off_or_overlaps(plot, case):
-    ax = plot(CASES[case]())
+    check_texts(plot(CASES[case]()))
+
+
+def check_texts(ax):
     edge = ax.figure.bbox
     found = shown_texts(ax.figure)
     assert len(found) > 1
@@ -319,6 +334,54 @@ def test_waterfall_of_zeros_has_no_bars_to_see():
     ax = plot_waterfall(explanation() * 0.0)
     assert [bar.get_width() for bar in ax.patches] == [0.0] * 4
     assert set(texts(ax)) == {"0"}
+
+
+# The contrast --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("row", "reference"), [(0, 1), (1, 0), (-1, 0), (2, 2)])
+def test_contrast_leads_from_one_output_to_the_other(row, reference):
+    ex = explanation()
+    ax = plot_contrast(ex, row, reference)
+    changes = shapley(row % 3 if row >= 0 else 2) - shapley(reference)
+    order = np.argsort(-np.abs(changes), kind="stable")
+    np.testing.assert_allclose([bar.get_width() for bar in ax.patches], changes[order], atol=1e-12)
+    start, end = ax.patches[-1].get_x(), ax.patches[0].get_x() + ax.patches[0].get_width()
+    assert start == pytest.approx(ex.outputs[reference])
+    assert end == pytest.approx(ex.outputs[row])
+    assert ax.get_title() == f"income, row {row % 3} against row {reference}"
+    assert ticks(ax.yaxis)[0] == f"output of row {row % 3}"
+    assert ticks(ax.yaxis)[-1] == f"output of row {reference}"
+
+
+def test_contrast_has_the_values_of_both_rows():
+    words = {
+        "age: 39 against missing",
+        "work = class: State-gov against Private",
+        "cost (\\$) of (\\$): missing against 77516",
+        "unused: True against False",
+    }
+    assert set(ticks(plot_contrast(explanation(), 0, 1).yaxis)[1:-1]) == words
+    assert "unused: True in both" in ticks(plot_contrast(explanation(), 0, 2).yaxis)
+    assert "unused" in ticks(plot_contrast(explanation(data=None), 0, 2).yaxis)
+    long = np.array([["a" * 50 + "1"] * 4, ["a" * 50 + "2"] * 4, ["a" * 50 + "1"] * 4], dtype=object)
+    cut = "a" * 23 + "…"
+    assert f"age:\n{cut} against {cut}" in ticks(plot_contrast(explanation(data=long), 0, 1).yaxis)
+    assert f"age: {cut} in both" in ticks(plot_contrast(explanation(data=long), 0, 2).yaxis)
+
+
+def test_contrast_takes_the_output_of_the_row_in_question():
+    ex = explanation(3)
+    ax = plot_contrast(ex, 1, 0)  # row 1 has its largest output at 1, row 0 at 2
+    assert ax.get_title() == "loss, row 1 against row 0"
+    assert sum(bar.get_width() for bar in ax.patches) == pytest.approx(ex.outputs[1, 1] - ex.outputs[0, 1])
+
+
+def test_contrast_of_a_restricted_game_counts_what_is_held_fixed():
+    ex = explanation().restrict(["age"])
+    ax = plot_contrast(ex, 0, 1)
+    assert ticks(ax.yaxis)[-2] == "features held fixed"
+    assert sum(bar.get_width() for bar in ax.patches) == pytest.approx(ex.outputs[0] - ex.outputs[1])
 
 
 # Bars ----------------------------------------------------------------------------------------------------------------
@@ -671,4 +734,213 @@ def test_fields_draw_on_given_axes():
 def test_fields_that_make_no_sense(fields, settings, error, message):
     with pytest.raises(error, match=message):
         plot_fields(fields, **settings)
+    assert not plt.get_fignums()
+
+
+# Effects of columns --------------------------------------------------------------------------------------------------
+
+
+def coded(values, name):
+    return fit_column(pd.Series(values), name, Coding(min_rows=2), False)
+
+
+def single(values, name="size ($)", outputs=1, scale=1.0):
+    """An effect with made-up heights."""
+    column = coded(values, name)
+    texts = column.levels if column.kind == "category" else [column.word(v) for v in column.knots]
+    points = np.array(column.levels, dtype=object) if column.kind == "category" else column.knots
+    heights = scale * np.sin(np.arange(len(points)) + 1.0)
+    every = np.ones(len(points), dtype=bool)
+    return SingleEffect(
+        axis=Axis(column, 0, points, tuple(texts)),
+        effect=heights if outputs == 1 else heights[:, None] * np.arange(1, outputs + 1),
+        frequent=np.isin(points, column.atoms) if column.kind == "number" else ~every,
+        curve=every,
+        output_names=tuple(["income", "loss", "tax"][:outputs]),
+    )
+
+
+def pair(a, b, scale=1.0, outputs=1):
+    axes = []
+    for position, (values, name) in enumerate(((a, "size ($)"), (b, "colour"))):
+        column = coded(values, name)
+        labels = tuple(column.value_of_cell(cell) for cell in range(column.n_cells))
+        axes.append(Axis(column, position, np.arange(column.n_cells), labels))
+    table = scale * np.random.default_rng(0).normal(size=(*(len(x.values) for x in axes), outputs))
+    return PairEffect(tuple(axes), table[:, :, 0] if outputs == 1 else table, ("income", "loss", "tax")[:outputs])
+
+
+WHOLE = np.repeat(np.arange(12), 3)
+REAL = np.random.default_rng(0).normal(size=200)
+WORDS = np.repeat(["red", "blue", "green", "$x$ = 1"], [5, 4, 3, 3])
+LONG = np.repeat([f"a rather long category that is number {i:03d}" for i in range(60)], 2)
+
+
+def test_shape_of_numbers_is_a_curve_with_dots():
+    effect = single(WHOLE)
+    ax = plot_shape(effect)
+    zero, curve, dots = ax.lines
+    assert set(zero.get_ydata()) == {0}
+    np.testing.assert_allclose(curve.get_xydata(), np.column_stack([effect.axis.values, effect.effect]))
+    np.testing.assert_allclose(dots.get_xdata(), effect.axis.column.atoms)
+    assert dots.get_linestyle() == "None"
+    assert ax.get_title() == "income: size (\\$) by itself\n(zero: missing, dots: frequent numbers)"
+    assert (ax.get_xlabel(), ax.get_ylabel()) == (r"size (\$)", "effect (raw output)")
+    assert not ax.patches
+    smooth = plot_shape(single(REAL))
+    assert len(smooth.lines) == 2
+    assert "dots" not in smooth.get_title()
+
+
+@pytest.mark.parametrize("values", [WHOLE, REAL], ids=["whole", "real"])
+def test_shape_shows_the_rows_below_the_curve(values):
+    effect = single(values)
+    rows = pd.DataFrame({"other": 0.0, "size ($)": [*values, np.nan, -1e9, 1e9]})
+    ax = plot_shape(effect, X=rows)
+    inside = [*values, values.min(), values.max()]  # what lies outside counts at the ends
+    bins = np.arange(13) - 0.5 if values is WHOLE else np.linspace(values.min(), values.max(), 61)
+    counts = np.histogram(inside, bins)[0]
+    np.testing.assert_allclose([bar.get_height() for bar in ax.patches], 0.13 * counts / counts.max())
+    np.testing.assert_allclose([bar.get_x() for bar in ax.patches], bins[:-1], atol=1e-12)
+    assert f"grey: {len(rows) - 1} rows" in ax.get_title()
+    ax.figure.draw_without_rendering()
+    lowest = ax.transAxes.inverted().transform(ax.transData.transform((0, effect.effect.min())))[1]
+    assert lowest > 0.13  # the strip hides nothing
+
+
+def test_shape_of_categories_is_bars_sorted_by_effect():
+    effect = single(WORDS)
+    ax = plot_shape(effect, "size ($)")
+    order = np.argsort(effect.effect)
+    np.testing.assert_allclose([bar.get_width() for bar in ax.patches], effect.effect[order])
+    labels = [effect.axis.labels[i].replace("$", r"\$") for i in order]
+    assert ticks(ax.yaxis) == labels
+    colours = [mpl.colors.to_hex(bar.get_facecolor()) for bar in ax.patches]
+    assert colours == ["#0072b2" if effect.effect[i] < 0 else "#d55e00" for i in order]
+    assert texts(ax) == [f"{effect.effect[i]:+.3f}" for i in order]
+    ax = plot_shape(effect, X=np.array([["red"], ["red"], ["blue"], [None], ["unknown"]], dtype=object))
+    shares = {"red": "67 %", "blue": "33 %", "green": "0 %", r"\$x\$ = 1": "0 %"}
+    assert ticks(ax.yaxis) == [f"{label} ({shares[label]})" for label in labels]
+    assert ax.get_title().endswith("(zero: missing, in brackets: 3 rows)")
+
+
+def test_shape_of_a_switch_is_two_bars():
+    ax = plot_shape(single([True, False] * 5), X=np.array([[1.0], [0.0], [1.0], [np.nan]]))
+    assert ticks(ax.yaxis) == ["False (33 %)", "True (67 %)"]
+
+
+def test_shape_of_many_categories_keeps_the_strongest():
+    effect = single(LONG)
+    ax = plot_shape(effect)
+    assert len(ax.patches) == 40
+    kept = sorted(effect.effect, key=lambda height: -abs(height))[:40]
+    np.testing.assert_allclose([bar.get_width() for bar in ax.patches], sorted(kept))
+    assert "40 strongest of 60" in ax.get_title()
+    assert len(set(ticks(ax.yaxis))) == 40  # cut in the middle
+    assert max(map(len, ticks(ax.yaxis))) == 40
+
+
+def test_shape_of_zeros_says_so():
+    for values in (WORDS, REAL):
+        ax = plot_shape(single(values, scale=0.0))
+        assert ax.get_title().startswith("income: size (\\$) adds nothing by itself\n")
+
+
+def test_pair_is_a_heat_map_of_cells():
+    effect = pair(WHOLE, WORDS)
+    ax = plot_pair(effect)
+    (image,) = ax.images
+    np.testing.assert_allclose(np.asarray(image.get_array()), effect.table.T)
+    limit = np.abs(effect.table).max()
+    assert image.get_clim() == (-limit, limit)
+    assert image.get_cmap().name == "RdBu_r"
+    assert ticks(ax.xaxis) == [str(i) for i in range(12)]
+    assert ticks(ax.yaxis) == [label.replace("$", r"\$") for label in effect.axes[1].labels]
+    assert ax.yaxis_inverted()  # the first category on top, but numbers rise
+    assert not plot_pair(pair(WORDS, WHOLE)).yaxis_inverted()
+    assert (ax.get_xlabel(), ax.get_ylabel()) == (r"size (\$)", "colour")
+    assert ax.get_title() == "income: beyond what each adds by itself"
+    assert ax.figure.axes[1].get_ylabel() == "effect of both together (raw output)"
+
+
+def test_pair_of_zeros_says_so():
+    ax = plot_pair(pair(WHOLE, WORDS, scale=0.0))
+    assert ax.get_title() == "income: the two never act as a pair"
+    assert ax.images[0].get_clim() == (-1, 1)
+
+
+EFFECTS = {
+    "numbers": partial(plot_shape, single(WHOLE)),
+    "numbers and rows": partial(plot_shape, single(REAL), X=REAL[:, None]),
+    "tiny numbers": partial(plot_shape, single(REAL * 1e-7, scale=1e-9)),
+    "huge numbers": partial(plot_shape, single(REAL * 1e12, scale=1e9)),
+    "one number": partial(plot_shape, single([3.0] * 5)),
+    "switch": partial(plot_shape, single([True, False] * 5)),
+    "words": partial(plot_shape, single(WORDS)),
+    "zero words": partial(plot_shape, single(WORDS, scale=0.0)),
+    "tiny words": partial(plot_shape, single(WORDS, scale=1e-9)),
+    "huge words": partial(plot_shape, single(WORDS, scale=1e9)),
+    "many long words": partial(plot_shape, single(LONG), X=LONG[:, None].astype(object)),
+    "pair": partial(plot_pair, pair(WHOLE, WORDS)),
+    "pair of one cell": partial(plot_pair, pair([1.0] * 4, [2.0] * 4)),
+    "pair of many": partial(plot_pair, pair(np.arange(300.5), LONG)),
+    "pair of words": partial(plot_pair, pair(LONG, WORDS)),
+}
+
+
+@pytest.mark.parametrize("case", EFFECTS)
+def test_effects_are_not_cut_off_and_do_not_overlap(case):
+    check_texts(EFFECTS[case]())
+
+
+@pytest.mark.parametrize("case", EFFECTS)
+def test_effects_are_drawn_on_given_axes(case):
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4))
+    assert EFFECTS[case](ax=left) is left
+    assert plt.get_fignums() == [figure.number]
+    assert not right.has_data()
+    assert figure.get_size_inches().tolist() == [11, 4]
+
+
+@pytest.mark.parametrize(
+    ("plot", "effect"), [(plot_shape, single(WORDS, outputs=3)), (plot_pair, pair(WHOLE, WORDS, outputs=3))]
+)
+def test_effects_of_several_outputs_need_a_choice(plot, effect):
+    with pytest.raises(
+        ValueError, match=f"{plot.__name__} draws one output, so output must name one of income, loss, tax"
+    ):
+        plot(effect)
+    with pytest.raises(ValueError, match="unknown output 'taxes'; did you mean 'tax'"):
+        plot(effect, output="taxes")
+    assert not plt.get_fignums()
+    ax = plot(effect, output="tax")
+    assert ax.get_title().startswith("tax: ")
+    if plot is plot_shape:
+        np.testing.assert_allclose([bar.get_width() for bar in ax.patches], np.sort(effect.effect[:, 2]))
+    else:
+        np.testing.assert_allclose(np.asarray(ax.images[0].get_array()), effect.table[:, :, 2].T)
+
+
+def test_effects_of_a_model():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=80), "b": rng.choice(["x", "y"], size=80), "gone": np.nan})
+    model = HarsanyiRegressor(members=1, epochs=1, random_state=0, progress=False).fit(frame, frame["a"])
+    curve = plot_shape(model, "a", frame).lines[1].get_ydata()
+    np.testing.assert_array_equal(curve, single_effect(model, "a").effect)
+    assert len(plot_shape(model, 1, frame).patches) == 2
+    drawn = np.asarray(plot_pair(model, "a", "b").images[0].get_array())
+    np.testing.assert_array_equal(drawn, pair_effect(model, "a", "b").table.T)
+    plt.close("all")
+    with pytest.raises(ValueError, match="at least one value, however: column 'gone' has none"):
+        plot_shape(model, "gone")
+    with pytest.raises(ValueError, match="at least one value, however: column 'gone' has none"):
+        plot_pair(model, "a", "gone")
+    with pytest.raises(ValueError, match="feature must name one, however: feature=None"):
+        plot_shape(model)
+    with pytest.raises(ValueError, match="two columns of a model, however: a='a', b=None"):
+        plot_pair(model, "a")
+    with pytest.raises(ValueError, match="the effect is that of 'a', however: feature='b'"):
+        plot_shape(single_effect(model, "a"), "b")
+    with pytest.raises(ValueError, match="X must have the column 'a', however: it has b"):
+        plot_shape(model, "a", frame[["b"]])
     assert not plt.get_fignums()

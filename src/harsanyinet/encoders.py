@@ -116,16 +116,36 @@ class Column:
     def _find(self, texts: NDArray[Any]) -> NDArray[np.intp]:
         return self.index.get_indexer(pd.Index(texts, dtype=object))
 
+    @cached_property
+    def whole(self) -> bool:
+        """Whether the numbers seem to be whole ones."""
+        return bool((self.knots % 1 == 0).all() and (self.atoms % 1 == 0).all())
+
     def value_of_cell(self, cell: int) -> str:
         """What a cell holds, in words."""
         if self.kind == "category":
             rest = cell == self.n_cells - 1 and len(self.levels) > self.n_cells
             return "all others" if rest else self.levels[cell] if self.levels else ""
-        if self.boolean:
-            return str(bool(cell))
-        low = self.knots[0] if cell == 0 else self.edges[cell - 1]
-        high = self.knots[-1] if cell == self.n_cells - 1 else self.edges[cell]
-        return f"{low:.4g} to {high:.4g}"
+        if not len(self.knots):
+            return ""
+        low, high = self.range_of_cell(cell)
+        return self.word(low) if low == high else f"{self.word(low)} to {self.word(high)}"
+
+    def range_of_cell(self, cell: int) -> tuple[float, float]:
+        """The smallest and the largest number of a cell."""
+        knots, edges = self.knots, self.edges
+        if len(knots) <= 2 or np.array_equal(edges, (knots[1:] + knots[:-1]) / 2):  # one number in each cell
+            return float(knots[cell]), float(knots[cell])
+        low = knots[0] if cell == 0 else edges[cell - 1]
+        last = cell == self.n_cells - 1
+        high = knots[-1] if last else edges[cell]
+        if self.whole:
+            low, high = np.ceil(low), high if last else np.ceil(high) - 1
+        return float(low), float(high)
+
+    def word(self, number: float) -> str:
+        """A number of this column in words."""
+        return str(bool(number)) if self.boolean else f"{number:.0f}" if self.whole else f"{number:.4g}"
 
     def settings(self) -> dict[str, Any]:
         """All but the arrays, as JSON."""

@@ -158,6 +158,13 @@ class Explanation:
         """
         return self._drop(self._value(_as_masks(present, len(self), self.n_features)))
 
+    def contrast(self, row: int, reference: int) -> Array:
+        """How two rows differ: the Shapley values of one minus those of the other, (P[, K]).
+
+        Together they are the difference of the two outputs, less that of the base values where these differ by row.
+        """
+        return self._drop(self._values[self.row_position(row)] - self._values[self.row_position(reference)])
+
     def restrict(self, players: Sequence[str | int]) -> Explanation:
         """The sub-game of some features while all others stay present; its base values differ by row."""
         chosen = self._positions(players)
@@ -259,8 +266,8 @@ class Explanation:
         What is left out adds, for a mask S, the sum of the dropped dividends inside S, which lies between the sum of
         the negative ones and the sum of the positive ones.
         """
-        row = self._row(row)
-        a = self._all_dividends[row, :, self._output(output, row)]
+        row = self.row_position(row)
+        a = self._all_dividends[row, :, self.output_position(output, row)]
         order = np.argsort(-np.abs(a), kind="stable")
         kept, dropped = order[:k], a[order[k:]]
         sets = [tuple(np.flatnonzero(self._coalitions[c]).tolist()) for c in kept]
@@ -284,7 +291,7 @@ class Explanation:
         """
         if threshold and len(self.output_names) > 1:
             raise ValueError(f"a threshold decides on one output, however: there are {len(self.output_names)}")
-        one = self[self._row(row)]
+        one = self[self.row_position(row)]
         base = np.broadcast_to(one._base, (1, one._base.shape[-1]))[0]
         return smallest_deciding_set(self._coalitions, one._all_dividends[0], base, threshold, time_limit)
 
@@ -292,7 +299,7 @@ class Explanation:
 
     def to_shap(self) -> Any:
         """The values as a `shap.Explanation`; every shap plot works on it."""
-        shap = _need("shap", "shap")
+        shap = need_package("shap", "shap")
         base = self._drop(np.broadcast_to(self._base, (len(self), self._base.shape[-1])))
         return shap.Explanation(
             values=np.array(self.values),
@@ -307,9 +314,9 @@ class Explanation:
 
         `order` is as in `index`; `output` is a name or position, by default the row's largest output.
         """
-        shapiq = _need("shapiq", "shapiq")
-        one = self[self._row(row)]
-        k = one._output(output, 0)
+        shapiq = need_package("shapiq", "shapiq")
+        one = self[self.row_position(row)]
+        k = one.output_position(output, 0)
         order = self._order(index, order)
         found = indices.interaction_index(one._coalitions, one._all_dividends, index, order)
         base = float(np.broadcast_to(one._base, (1, one._base.shape[-1]))[0, k])
@@ -380,6 +387,18 @@ class Explanation:
     def n_features(self) -> int:
         """P."""
         return int(self._coalitions.shape[1])
+
+    def row_position(self, row: int) -> int:
+        """The position of a row, which may be counted from the end."""
+        if not -len(self) <= row < len(self):
+            raise IndexError(f"row must lie between 0 and {len(self) - 1}, however: row={row}")
+        return int(row) % len(self)
+
+    def output_position(self, output: str | int | None, row: int) -> int:
+        """The position of an output; by default the largest output of the row, which is the predicted class."""
+        if output is None:
+            return int(np.argmax((self._base + self._values.sum(axis=1))[row]))
+        return find_name(output, self.output_names, "output")
 
     def __len__(self) -> int:
         return len(self._values)
@@ -555,18 +574,7 @@ class Explanation:
         return chosen
 
     def _position(self, feature: str | int) -> int:
-        return _find(feature, self.feature_names, "feature")
-
-    def _output(self, output: str | int | None, row: int) -> int:
-        """The position of an output; by default the largest output of the row, which is the predicted class."""
-        if output is None:
-            return int(np.argmax((self._base + self._values.sum(axis=1))[row]))
-        return _find(output, self.output_names, "output")
-
-    def _row(self, row: int) -> int:
-        if not -len(self) <= row < len(self):
-            raise IndexError(f"row must lie between 0 and {len(self) - 1}, however: row={row}")
-        return int(row) % len(self)
+        return find_name(feature, self.feature_names, "feature")
 
     def _groups(self, groups: Mapping[str, Sequence[str | int]]) -> Masks:
         masks = np.zeros((len(groups), self.n_features), dtype=bool)
@@ -608,7 +616,8 @@ def _as_masks(present: ArrayLike, n_rows: int, n_features: int) -> Masks:
     return masks
 
 
-def _find(item: str | int, names: list[str], what: str) -> int:
+def find_name(item: str | int, names: Sequence[str], what: str) -> int:
+    """The position of a name among all of them; `what` says what they name."""
     if isinstance(item, bool | np.bool_):
         raise TypeError(f"a {what} is named or numbered, however: a mask was given")
     if isinstance(item, int | np.integer):
@@ -652,7 +661,8 @@ def _short(cell: Any) -> str:
     return f"{cell:,.6g}" if isinstance(cell, float | np.floating) else str(cell)
 
 
-def _need(module: str, extra: str) -> Any:
+def need_package(module: str, extra: str) -> Any:
+    """Imports a module of an optional package; without it, an error that names the extra."""
     from importlib import import_module
 
     try:

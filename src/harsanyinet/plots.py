@@ -1,4 +1,4 @@
-"""Plots of explanations and receptive fields. They draw on matplotlib axes and compute nothing of their own.
+"""Plots of explanations, effects and receptive fields. They draw on matplotlib axes and compute nothing of their own.
 
 Every function returns its axes. Without `ax` it opens a new pyplot figure that fits what is drawn; with `ax` it draws
 there and leaves the figure's size and layout alone. Nothing is shown: call `plt.show()` or `ax.figure.savefig(...)`.
@@ -14,14 +14,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harsanyinet.explanation import Explanation, _need
+from harsanyinet.effects import Axis, PairEffect, SingleEffect, pair_effect, single_effect
+from harsanyinet.explanation import Explanation, find_name, need_package
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from harsanyinet.effects import Model
+
 POSITIVE, NEGATIVE, NEUTRAL = "#d55e00", "#0072b2", "#555555"  # Okabe and Ito
 MAX_FEATURES = 15
 """How many features `plot_interactions` and `plot_network` show: the strongest of the row."""
+MAX_BARS = 40
+"""How many categories `plot_shape` shows: those with the strongest effects."""
 
 Array = NDArray[Any]
 
@@ -49,27 +54,51 @@ def plot_waterfall(
     if len(rest):
         labels.append(_others(len(rest)))
         widths.append(float(values[rest].sum()))
-    n = len(widths)
-    ends = base + np.cumsum(widths[::-1])[::-1]  # from the top, strongest, down to the weakest just above the base
-    starts = np.append(ends[1:], base)
-    ax = _axes(ax, 8.0, 1.6 + 0.36 * (n + 2))
-    bars = list(range(n, 0, -1))
-    ax.barh(bars, widths, left=starts, height=0.72, color=[NEGATIVE if width < 0 else POSITIVE for width in widths])
-    for below, x in enumerate([*starts[::-1], ends[0]]):
-        ax.plot([x, x], [below, below + 1], color=NEUTRAL, linewidth=0.6, linestyle=":", zorder=0)
-    ax.plot([base, ends[0]], [0, n + 1], "D", color=NEUTRAL, markersize=6)
-    for y, start, width in zip(bars, starts, widths, strict=True):
-        _beside(ax, start + width, y, _number(width, "+"), left=width < 0)
-    _beside(ax, base, 0, _number(base), left=False, gap=8)
-    _beside(ax, ends[0], n + 1, _number(ends[0]), left=False, gap=8)
-    ax.set_yticks([n + 1, *bars, 0], ["output", *labels, "base value"])
-    ax.set_ylim(-0.6, n + 1.6)
-    _clean(ax)
-    low, high = min(base, *ends), max(base, *ends)
-    room = 0.22 * (high - low) if high - low > 1e-9 * max(abs(low), abs(high)) else 1.0  # for the numbers
-    ax.set_xlim(low - room, high + room)
+    ax = _steps(ax, labels, widths, ("base value", base), "output")
     ax.set_xlabel("base value + Shapley value (raw output)")
     ax.set_title(f"{name}, row {row}", fontsize=10)
+    return ax
+
+
+def plot_contrast(
+    ex: Explanation,
+    row: int,
+    reference: int,
+    output: str | int | None = None,
+    max_display: int = 10,
+    ax: Axes | None = None,
+) -> Axes:
+    """Why two rows differ: from the output of one to that of the other, one bar per difference of Shapley values.
+
+    A feature that is the same in both rows has a bar where it acts together with features that are not.
+
+    Args:
+        ex: The explanation.
+        row: Position of the row in question.
+        reference: Position of the row that it is compared with.
+        output: Name or position; by default the largest output of the row in question.
+        max_display: Number of bars; the weakest features share the last one.
+        ax: Where to draw.
+    """
+    _, base, row, name = _one_row(ex, row, output)
+    k = ex.output_position(output, row)
+    _, other_base, reference, _ = _one_row(ex, reference, k)
+    changes = ex.contrast(row, reference).reshape(ex.n_features, -1)[:, k].astype(np.float64)
+    shown, rest = _strongest(np.abs(changes), max_display)
+    labels = [_label(ex.feature_names[i]) for i in shown]
+    if ex.data is not None:
+        labels = [_compared(label, *ex.data[[row, reference], i]) for label, i in zip(labels, shown, strict=True)]
+    widths = [float(changes[i]) for i in shown]
+    if len(rest):
+        labels.append(_others(len(rest)))
+        widths.append(float(changes[rest].sum()))
+    if base != other_base:  # of a restricted game
+        labels.append("features held fixed")
+        widths.append(base - other_base)
+    start = float(ex.outputs.reshape(len(ex), -1)[reference, k])
+    ax = _steps(ax, labels, widths, (f"output of row {reference}", start), f"output of row {row}")
+    ax.set_xlabel("difference of Shapley values (raw output)")
+    ax.set_title(f"{name}, row {row} against row {reference}", fontsize=10)
     return ax
 
 
@@ -84,7 +113,7 @@ def plot_bar(ex: Explanation, output: str | int | None = None, max_display: int 
     """
     _check_rows(ex)
     strength = np.abs(_all_outputs(ex)).mean(axis=0)  # (P, K)
-    k = None if output is None and strength.shape[1] > 1 else ex._output(output, 0)
+    k = None if output is None and strength.shape[1] > 1 else ex.output_position(output, 0)
     strength = strength.mean(axis=1) if k is None else strength[:, k]
     shown, rest = _strongest(strength, max_display)
     labels = [_label(ex.feature_names[i]) for i in shown]
@@ -122,11 +151,8 @@ def plot_beeswarm(
         ax: Where to draw.
     """
     _check_rows(ex)
-    if output is None and len(ex.output_names) > 1:
-        known = ", ".join(ex.output_names[:12])
-        raise ValueError(f"plot_beeswarm draws one output, so output must name one of {known}, however: output=None")
-    shap = _need("shap", "plots")
-    k = ex._output(output, 0)
+    k = _one_output(output, ex.output_names, "plot_beeswarm")
+    shap = need_package("shap", "plots")
     values = _all_outputs(ex)[:, :, k]
     shown, rest = _strongest(np.abs(values).mean(axis=0), max_display)
     columns, labels = [values[:, i] for i in shown], [_label(ex.feature_names[i]) for i in shown]
@@ -179,7 +205,7 @@ def plot_interactions(
         ax: Where to draw.
     """
     _, _, row, name = _one_row(ex, row, output)
-    k = ex._output(output, row)
+    k = ex.output_position(output, row)
     found = ex[row].index(index, min(2, ex.n_features))
     numbers = found.values.reshape(len(found.sets), len(ex.output_names))[:, k]
     matrix = np.zeros((ex.n_features, ex.n_features))
@@ -224,8 +250,8 @@ def plot_network(ex: Explanation, row: int = 0, output: str | int | None = None,
         ax: Where to draw.
     """
     _, _, row, name = _one_row(ex, row, output)
-    shapiq = _need("shapiq", "plots")
-    plt = _need("matplotlib.pyplot", "plots")
+    shapiq = need_package("shapiq", "plots")
+    plt = need_package("matplotlib.pyplot", "plots")
     found = ex.to_shapiq(row, "SII", min(2, ex.n_features), output)
     strength = np.zeros(ex.n_features)
     for members, at in found.interaction_lookup.items():
@@ -283,6 +309,102 @@ def plot_order_spectrum(ex: Explanation, ax: Axes | None = None) -> Axes:
     return ax
 
 
+def plot_shape(
+    model: Model | SingleEffect,
+    feature: str | int | None = None,
+    X: Any = None,
+    output: str | int | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """What a column adds by itself to the raw output: a curve over numbers, bars for categories.
+
+    Dots are numbers so frequent that the model gave each an effect of its own. Zero is a row where the value is
+    missing.
+
+    Args:
+        model: A fitted estimator, or what `effects.single_effect` returned.
+        feature: Name or position of the column; may be left out of the latter.
+        X: Rows whose values are to be shown too: as a grey histogram under a curve, as shares beside categories.
+        output: Name or position; needed when there are several outputs.
+        ax: Where to draw.
+    """
+    if isinstance(model, SingleEffect):
+        effect = model
+        if feature is not None and feature not in (effect.axis.name, effect.axis.position):
+            raise ValueError(f"the effect is that of {effect.axis.name!r}, however: feature={feature!r}")
+    elif feature is None:
+        raise ValueError("plot_shape draws one column of a model, so feature must name one, however: feature=None")
+    else:
+        effect = single_effect(model, feature)
+    k = _one_output(output, effect.output_names, "plot_shape")
+    heights = effect.effect.reshape(-1, len(effect.output_names))[:, k].astype(np.float64)
+    if not len(heights):
+        raise ValueError(f"a plot needs at least one value, however: column {effect.axis.name!r} has none")
+    held = None if X is None else effect.axis.data(X)
+    draw = _shape_bars if effect.axis.few else _shape_curve
+    return draw(effect, heights, held, _label(effect.output_names[k]), ax)
+
+
+def plot_pair(
+    model: Model | PairEffect,
+    a: str | int | None = None,
+    b: str | int | None = None,
+    output: str | int | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """What two columns add together to the raw output, beyond what each adds by itself, as a heat map of their cells.
+
+    Args:
+        model: A fitted estimator, or what `effects.pair_effect` returned.
+        a: Name or position of the column on the horizontal axis; may be left out of the latter, like `b`.
+        b: Of the column on the vertical axis.
+        output: Name or position; needed when there are several outputs.
+        ax: Where to draw.
+    """
+    if isinstance(model, PairEffect):
+        effect = model
+    elif a is None or b is None:
+        raise ValueError(f"plot_pair draws two columns of a model, however: a={a!r}, b={b!r}")
+    else:
+        effect = pair_effect(model, a, b)
+    k = _one_output(output, effect.output_names, "plot_pair")
+    across, up = effect.axes
+    for axis in effect.axes:
+        if not len(axis.values):
+            raise ValueError(f"a plot needs at least one value, however: column {axis.name!r} has none")
+    table = effect.table.reshape(len(across.values), len(up.values), -1)[:, :, k].T.astype(np.float64)
+    n_up, n_across = table.shape
+    labels = [[_ends(label, 24) for label in axis.labels] for axis in effect.axes]
+    longest = [0.075 * max(map(len, some)) for some in labels]  # inches
+    ax = _axes(
+        ax, min(max(0.34 * n_across, 3.0), 8.0) + longest[1] + 1.8, min(max(0.3 * n_up, 2.6), 7.0) + longest[0] + 1.2
+    )
+    limit = float(np.abs(table).max())
+    image = ax.imshow(
+        table, cmap="RdBu_r", vmin=-(limit or 1.0), vmax=limit or 1.0, aspect="auto", origin="lower",
+        interpolation="nearest",
+    )  # fmt: skip
+    extent = ax.get_window_extent()
+    for side, words, pixels in ((ax.xaxis, labels[0], extent.width), (ax.yaxis, labels[1], extent.height)):
+        room = max(1, int(pixels / ax.figure.dpi / 0.2))  # five labels to the inch
+        step = -(-len(words) // room)
+        side.set_ticks(range(0, len(words), step), words[::step], fontsize=9)
+    if longest[0] * 1.1 > extent.width / ax.figure.dpi / n_across:
+        ax.tick_params(axis="x", rotation=90)
+    if up.column.kind == "category":
+        ax.invert_yaxis()  # the most frequent one on top
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
+    ax.set_xlabel(_label(across.name))
+    ax.set_ylabel(_label(up.name))
+    ax.figure.colorbar(image, ax=ax, fraction=0.05, pad=0.03, label="effect of both together (raw output)")
+    name = _label(effect.output_names[k])
+    ax.set_title(
+        f"{name}: beyond what each adds by itself" if limit else f"{name}: the two never act as a pair", fontsize=10
+    )
+    return ax
+
+
 def plot_fields(
     fields: Any,
     feature_names: Sequence[str] | None = None,
@@ -309,7 +431,7 @@ def plot_fields(
     room = max_units // len(blocks)
     lines = [block[np.linspace(0, len(block) - 1, min(room, len(block))).round().astype(int)] for block in blocks]
     edges = np.cumsum([0, *map(len, lines)])
-    colors = _need("matplotlib.colors", "plots")
+    colors = need_package("matplotlib.colors", "plots")
     ax = _axes(ax, min(max(4.5, 2.2 + 0.2 * n), 16.0), min(max(3.5, 2.0 + 0.03 * float(edges[-1])), 12.0))
     cmap = colors.ListedColormap(["#f2f2f2", NEGATIVE])
     ax.imshow(np.vstack(lines), cmap=cmap, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
@@ -324,7 +446,7 @@ def plot_fields(
         f"{len(some)} units" if len(some) == len(block) else f"{len(some)} of {len(block)}"
         for some, block in zip(lines, blocks, strict=True)
     ]
-    labels = [f"block {i + 1}\n{count}" for i, count in enumerate(counts)]
+    labels = [f"block {i + 1}\n{count}" for i, count in enumerate(counts)] if len(blocks) > 1 else counts
     ax.set_yticks((edges[:-1] + edges[1:] - 1) / 2, labels)
     ax.tick_params(axis="y", length=0)
     ax.set_xlabel("feature")
@@ -333,6 +455,105 @@ def plot_fields(
 
 
 # What is drawn -------------------------------------------------------------------------------------------------------
+
+
+def _one_output(output: str | int | None, names: Sequence[str], plot: str) -> int:
+    if output is None and len(names) > 1:
+        known = ", ".join(names[:12])
+        raise ValueError(f"{plot} draws one output, so output must name one of {known}, however: output=None")
+    return 0 if output is None else find_name(output, list(names), "output")
+
+
+def _shape_curve(effect: SingleEffect, heights: Array, held: Array | None, name: str, ax: Axes | None) -> Axes:
+    """A curve over numbers, dots for the frequent ones."""
+    ax = _axes(ax, 7.0, 4.0)
+    x, joined, dots = effect.axis.values, effect.curve, effect.frequent
+    ax.axhline(0, color=NEUTRAL, linewidth=0.8, linestyle=":", zorder=1)
+    ax.plot(x[joined], heights[joined], color=NEGATIVE, linewidth=1.5, zorder=3)
+    if dots.any():
+        ax.plot(x[dots], heights[dots], "o", color=POSITIVE, markersize=3.5, markeredgewidth=0, zorder=4)
+    if held is not None:
+        counts, edges = np.histogram(held[~np.isnan(held)].clip(x[0], x[-1]), bins=_bins(effect.axis))
+        low, high = ax.get_ylim()
+        ax.set_ylim(low - 0.18 * (high - low), high)  # room below the curve
+        shares = 0.13 * counts / max(1, counts.max())
+        strip = ax.get_xaxis_transform()
+        ax.bar(edges[:-1], shares, np.diff(edges), align="edge", color="#bbbbbb", transform=strip, zorder=2)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.set_xlabel(_label(effect.axis.name))
+    ax.set_ylabel("effect (raw output)")
+    notes = ["zero: missing"] + (["dots: frequent numbers"] if dots.any() else [])
+    if held is not None:
+        notes.append(f"grey: {_count(int((~np.isnan(held)).sum()), 'row')}")
+    ax.set_title(f"{name}: {_by_itself(effect, heights)}\n({', '.join(notes)})", fontsize=10)
+    return ax
+
+
+def _by_itself(effect: SingleEffect, heights: Array) -> str:
+    return f"{_label(effect.axis.name)}{'' if heights.any() else ' adds nothing'} by itself"
+
+
+def _bins(axis: Axis) -> Array:
+    """Edges of a histogram; of whole numbers each bin holds equally many."""
+    low, high = float(axis.values[0]), float(axis.values[-1])
+    if not axis.column.whole:
+        return np.linspace(low, high, 61)
+    step = max(1, round((high - low + 1) / 60))
+    return np.arange(low - 0.5, high + step, step)
+
+
+def _shape_bars(effect: SingleEffect, heights: Array, held: Array | None, name: str, ax: Axes | None) -> Axes:
+    """A bar for each category, or for each of two numbers."""
+    strongest = np.argsort(-np.abs(heights), kind="stable")[:MAX_BARS]
+    order = strongest[np.argsort(heights[strongest], kind="stable")]
+    labels = [_ends(effect.axis.labels[i], 40) for i in order]
+    if held is not None:
+        counts = effect.axis.counts(held)
+        labels = [f"{label} ({_percent(counts[i], counts.sum())})" for label, i in zip(labels, order, strict=True)]
+    ax = _axes(ax, 5.0 + 0.075 * max(map(len, labels)), 1.5 + 0.3 * len(order))
+    bars = heights[order].tolist()
+    ax.barh(range(len(bars)), bars, height=0.72, color=[NEGATIVE if bar < 0 else POSITIVE for bar in bars])
+    ax.axvline(0, color=NEUTRAL, linewidth=0.8)
+    low, high = min(0.0, *bars), max(0.0, *bars)
+    for y, bar in enumerate(bars):
+        _beside(ax, bar, y, _rounded(bar, max(high, -low)), left=bar < 0)
+    ax.set_yticks(range(len(bars)), labels)
+    ax.set_ylim(-0.6, len(bars) - 0.4)
+    room = 0.25 * (high - low) or 1.0  # for the numbers
+    ax.set_xlim(low - room * (low < 0), high + room * (high > 0 or low == 0))
+    _clean(ax)
+    ax.set_xlabel("effect (raw output)")
+    kept = "" if len(bars) == len(heights) else f", {len(bars)} strongest of {len(heights)}"
+    notes = ["zero: missing"] + ([] if held is None else [f"in brackets: {_count(int(counts.sum()), 'row')}"])
+    ax.set_title(f"{name}: {_by_itself(effect, heights)}{kept}\n({', '.join(notes)})", fontsize=10)
+    return ax
+
+
+def _steps(ax: Axes | None, labels: Sequence[str], widths: Sequence[float], start: tuple[str, float], end: str) -> Axes:
+    """Bars that lead from a start at the bottom to an end at the top, the first bar just below it."""
+    bottom, base = start
+    n = len(widths)
+    ends = base + np.cumsum(widths[::-1])[::-1]  # from the top, strongest, down to the weakest just above the start
+    starts = np.append(ends[1:], base)
+    lines = [len(line) for label in labels for line in label.split("\n")]
+    height = 0.36 if len(lines) == n else 0.45
+    ax = _axes(ax, max(8.0, 5.0 + 0.075 * max(lines)), 1.6 + height * (n + 2))
+    bars = list(range(n, 0, -1))
+    ax.barh(bars, widths, left=starts, height=0.72, color=[NEGATIVE if width < 0 else POSITIVE for width in widths])
+    for below, x in enumerate([*starts[::-1], ends[0]]):
+        ax.plot([x, x], [below, below + 1], color=NEUTRAL, linewidth=0.6, linestyle=":", zorder=0)
+    ax.plot([base, ends[0]], [0, n + 1], "D", color=NEUTRAL, markersize=6)
+    for y, left, width in zip(bars, starts, widths, strict=True):
+        _beside(ax, left + width, y, _number(width, "+"), left=width < 0)
+    _beside(ax, base, 0, _number(base), left=False, gap=8)
+    _beside(ax, ends[0], n + 1, _number(ends[0]), left=False, gap=8)
+    ax.set_yticks([n + 1, *bars, 0], [end, *labels, bottom])
+    ax.set_ylim(-0.6, n + 1.6)
+    _clean(ax)
+    low, high = min(base, *ends), max(base, *ends)
+    room = 0.22 * (high - low) if high - low > 1e-9 * max(abs(low), abs(high)) else 1.0  # for the numbers
+    ax.set_xlim(low - room, high + room)
+    return ax
 
 
 def _check_rows(ex: Explanation) -> None:
@@ -348,8 +569,8 @@ def _all_outputs(ex: Explanation) -> Array:
 def _one_row(ex: Explanation, row: int, output: str | int | None) -> tuple[Array, float, int, str]:
     """The values (P,) and the base value of one row and output, the row's position and the output's name."""
     _check_rows(ex)
-    row = ex._row(row)
-    k = ex._output(output, row)
+    row = ex.row_position(row)
+    k = ex.output_position(output, row)
     base = float(np.ravel(ex[row].base_values)[k])
     return _all_outputs(ex)[row, :, k].astype(np.float64), base, row, _label(ex.output_names[k])
 
@@ -399,17 +620,29 @@ def _blocks(fields: Any) -> list[NDArray[np.bool_]]:
 # Words and numbers ---------------------------------------------------------------------------------------------------
 
 
-def _label(name: str) -> str:
+def _label(name: str, longest: int = 40) -> str:
     """A name as matplotlib shall print it: not too long, and without mathematics between dollar signs."""
-    return (name if len(name) <= 40 else f"{name[:39]}…").replace("$", r"\$")
+    return (name if len(name) <= longest else f"{name[: longest - 1]}…").replace("$", r"\$")
 
 
-def _cell(cell: Any) -> str:
+def _ends(text: str, longest: int) -> str:
+    """A label without its middle where it is too long, since many of them may start alike."""
+    return _label(text if len(text) <= longest else f"{text[: longest - 11]}…{text[-10:]}")
+
+
+def _compared(label: str, cell: Any, other: Any) -> str:
+    """A feature with its values in two rows; on two lines where one would be too long."""
+    here, there = _cell(cell, 24), _cell(other, 24)
+    words = f"{here} in both" if _cell(cell, 1000) == _cell(other, 1000) else f"{here} against {there}"
+    return f"{label}: {words}" if len(label) + len(words) <= 44 else f"{label}:\n{words}"
+
+
+def _cell(cell: Any, longest: int = 40) -> str:
     """The value of a feature in the user's words."""
     if _is_missing(cell):
         return "missing"
     if not isinstance(cell, Real) or isinstance(cell, bool | np.bool_ | int | np.integer):
-        return _label(str(cell))
+        return _label(str(cell), longest)
     number = float(cell)
     if number.is_integer() and abs(number) < 1e15:
         return f"{number:.0f}"
@@ -424,6 +657,19 @@ def _number(value: float, sign: str = "") -> str:
     if value == 0:
         return "0"
     return f"{value:{sign}.0f}" if 1e3 <= abs(value) < 1e7 else f"{value:{sign}#.3g}".removesuffix(".")
+
+
+def _percent(part: int, whole: int) -> str:
+    share = 100 * part / max(1, whole)
+    return "<0.1 %" if 0 < share < 0.1 else f"{share:.{0 if share >= 10 or not part else 1}f} %"
+
+
+def _rounded(value: float, largest: float) -> str:
+    """A number to three digits of the largest one that stands beside it."""
+    if not 0.001 <= largest < 1e5:
+        return _number(value, "+")
+    decimals = max(0, 2 - int(np.floor(np.log10(largest))))
+    return f"{round(value, decimals) + 0.0:+.{decimals}f}"  # no -0.00
 
 
 def _count(n: int, what: str) -> str:
@@ -445,7 +691,7 @@ def _axes(ax: Axes | None, width: float, height: float) -> Axes:
     """The given axes, or those of a new figure whose layout makes room for every label."""
     if ax is not None:
         return ax
-    plt = _need("matplotlib.pyplot", "plots")
+    plt = need_package("matplotlib.pyplot", "plots")
     new: Axes = plt.subplots(figsize=(width, height), layout="constrained")[1]
     return new
 
@@ -466,7 +712,7 @@ def _copy_network(drawn: Axes, ax: Axes) -> None:
 
     A feature without a value of its own has no node there and gets an empty one.
     """
-    patches = _need("matplotlib.patches", "plots")
+    patches = need_package("matplotlib.patches", "plots")
     room = ax.get_window_extent().width
     size = 10 if room > 5 * ax.figure.dpi else 8
     labels = []

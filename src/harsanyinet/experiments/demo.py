@@ -4,32 +4,30 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
-import torch
-from torch.nn import functional as F
+import pandas as pd
 
-from harsanyinet import storage
-from harsanyinet.certificate import verify
+from harsanyinet import games
 from harsanyinet.datasets import DatasetNotFoundError, TableSplit, load_breast_cancer_table, load_census
-from harsanyinet.experiments.census import Coding, classes
+from harsanyinet.effects import strongest_pairs
+from harsanyinet.estimators import HarsanyiClassifier
 from harsanyinet.explanation import Explanation
-from harsanyinet.mlp import HarsanyiMLP
-from harsanyinet.training import TrainingConfig, fit_module
 
 Say = Callable[[str], None]
 
 
 def run_demo(out: Path, *, say: Say, seed: int = 0, quick: bool = False) -> dict[str, Any]:
-    """Runs the demonstration and writes its plots, model and certificate to a folder.
+    """Runs the demonstration and writes its plots, its model and some rows to a folder.
 
     Args:
         out: The folder, created if absent.
         say: Takes the lines for the reader.
-        seed: Of the network, the training and the plots' rows.
+        seed: Of the model and of the rows that the plots show.
         quick: A few rows and epochs, to see that it runs.
 
     Returns:
@@ -43,60 +41,66 @@ def run_demo(out: Path, *, say: Say, seed: int = 0, quick: bool = False) -> dict
     if quick:
         split = _head(split, 2000)
     say(f"Data: {split.name}, {len(split.train):,} rows to train on and {len(split.test):,} to test ({split.source})")
-    coding = Coding.fit(split.train)
-    x, x_test = coding.transform(split.train), coding.transform(split.test)
-    y, y_test = classes(split.y_train, split), classes(split.y_test, split)
-    n = len(coding.names)
-    net = HarsanyiMLP(
-        x.shape[1], 1, n_blocks=2, width=4 * n, gate="presence", columns=coding.columns, dropout=0.1, seed=seed,
-        set_sizes=(2, 2, 3),
-    )  # fmt: skip
-    config = TrainingConfig(
-        epochs=2 if quick else 8, batch_size=512, learning_rate=4e-3, schedule="onecycle", weight_decay=1e-2,
-        clip_norm=1.0, patience=4, validation_share=0.1, masked_share=0.3,
-    )  # fmt: skip
-    history = fit_module(net, x, y.float(), loss=_cross_entropy, config=config, n_players=n, seed=seed)
-    with torch.no_grad():
-        logits = net(x_test)[:, 0]
-    accuracy = float(((logits > 0) == (y_test == 1)).float().mean())
-    positive = sorted(set(split.y_train))[1]
-    say(f"Trained in {history.seconds:.0f} s. Accuracy on the test rows: {100 * accuracy:.2f} %")
+    model = HarsanyiClassifier(members=1 if quick else 2, epochs=2 if quick else 6, random_state=seed)
+    model.fit(split.train, split.y_train)
+    accuracy = float((model.predict(split.test) == split.y_test.to_numpy()).mean())
+    say(f"Trained in {model.history_.seconds:.0f} s. Accuracy on the test rows: {100 * accuracy:.2f} %")
 
-    some = x_test[:4096]
-    forward, explain = _seconds(lambda: _forward(net, some)), _seconds(lambda: net.explain(some))
+    some = split.test[:4096]
+    predict, explain = _seconds(lambda: model.decision_function(some)), _seconds(lambda: model.explain(some))
     say(
         f"One pass explains {len(some):,} rows: {1e6 * explain / len(some):.1f} us each, "
-        f"{explain / forward:.2f} x the bare prediction"
+        f"{explain / predict:.2f} x the bare prediction"
     )
-    checked = 1 if quick else 3
-    certificate = verify(net, x_test[:checked])
-    storage.save(net, out / "model.hnet")
-    np.savetxt(out / "rows.csv", x_test[:20].numpy(), delimiter=",", fmt="%.9g")
-    (out / "certificate.json").write_text(certificate.to_json() + "\n")
-    tried = f"all {2**n:,} masks" if n <= 16 else "sampled masks"
-    verdict = "as exact as float32 is" if certificate.passed else "NOT EXACT"
+    checked, n = 1 if quick else 2, split.train.shape[1]
+    error = worst_error(model, split.test[:checked], seed)
+    passed = error < 1e-5  # float32
+    what = (
+        f"brute force over all {2**n:,} masks" if n <= _MOST_PLAYERS else f"predictions under {_MASKS:,} random masks"
+    )
     say(
-        f"Against brute force with real forward passes over {tried} of {checked} rows: worst error "
-        f"{certificate.worst_error:.1e} of the largest output, {verdict}"
+        f"Against {what} of {checked} row{'s' if checked > 1 else ''}: worst error {error:.1e} of the largest output, "
+        f"{'as exact as float32 is' if passed else 'NOT EXACT'}"
     )
 
-    rows = np.random.default_rng(seed).choice(len(x_test), min(1000, len(x_test)), replace=False)
-    ex = net.explain(
-        x_test[rows], feature_names=coding.names, output_names=[positive], data=split.test.iloc[rows].to_numpy(object)
-    )
-    person = int(np.argsort(ex.outputs)[int(0.9 * len(ex))])
-    for line in describe(ex, person, positive):
+    rows = np.random.default_rng(seed).choice(len(split.test), min(1000, len(split.test)), replace=False)
+    shown = split.test.iloc[rows]
+    ex = model.explain(shown)
+    order = np.argsort(ex.outputs)
+    person, other = int(order[int(0.9 * len(ex))]), int(order[int(0.1 * len(ex))])
+    for line in describe(ex, person, ex.output_names[0]):
         say(line)
 
-    drawn = _draw(ex, person, net, coding.names, out)
-    say(f"Wrote to {out}/: {', '.join(['model.hnet', 'rows.csv', 'certificate.json', *drawn])}")
-    say(f"Check it yourself: harsanyinet verify {out / 'model.hnet'} {out / 'rows.csv'}")
-    return {
-        "accuracy": accuracy,
-        "error": certificate.worst_error,
-        "explain_over_forward": explain / forward,
-        "passed": certificate.passed,
-    }
+    model.save(out / "model.hnet")
+    split.test[:20].to_csv(out / "rows.csv", index=False)
+    drawn = _draw(model, ex, person, other, shown, out)
+    say(f"Wrote to {out}/: {', '.join(['model.hnet', 'rows.csv', *drawn])}")
+    say("Go on with the model and the rows:")
+    for command in ("predict", "explain"):
+        say(f"  harsanyinet {command} {out / 'model.hnet'} {out / 'rows.csv'}")
+    return {"accuracy": accuracy, "error": error, "explain_over_predict": explain / predict, "passed": passed}
+
+
+_MOST_PLAYERS, _MASKS = 16, 4096
+
+
+def worst_error(model: HarsanyiClassifier, frame: pd.DataFrame, seed: int = 0) -> float:
+    """How far the explanation is from real predictions under masks, relative to the largest output of a row.
+
+    Shapley values against brute force over all masks; of many columns, outputs under random masks, from which all
+    else follows.
+    """
+    ex, n = model.explain(frame), frame.shape[1]
+    masks = np.random.default_rng(seed).random((_MASKS, n)) < 0.5
+    errors = []
+    for row in range(len(frame)):
+        game, one = model.game(frame, row), ex[row]
+        if n <= _MOST_PLAYERS:
+            found, expected = one.values[0], games.brute_force_shapley(game, n)
+        else:
+            found, expected = one.value(masks), game(masks)
+        errors.append(float(np.abs(found - expected).max() / np.abs(one.outputs).max()))
+    return max(errors)
 
 
 def describe(ex: Explanation, row: int, label: str) -> list[str]:
@@ -127,7 +131,9 @@ def _words(cell: Any) -> str:
     return f"{cell:,.4g}" if isinstance(cell, float) else str(cell)
 
 
-def _draw(ex: Explanation, person: int, net: HarsanyiMLP, names: list[str], out: Path) -> list[str]:
+def _draw(
+    model: HarsanyiClassifier, ex: Explanation, person: int, other: int, shown: pd.DataFrame, out: Path
+) -> list[str]:
     """The plots, or none without the plotting packages."""
     try:
         import matplotlib
@@ -140,28 +146,24 @@ def _draw(ex: Explanation, person: int, net: HarsanyiMLP, names: list[str], out:
 
     drawings: dict[str, Callable[[], Any]] = {
         "waterfall.png": lambda: plots.plot_waterfall(ex, person),
+        "contrast.png": lambda: plots.plot_contrast(ex, person, other),
         "importance.png": lambda: plots.plot_bar(ex),
         "beeswarm.png": lambda: plots.plot_beeswarm(ex),
         "interactions.png": lambda: plots.plot_interactions(ex, person),
         "network.png": lambda: plots.plot_network(ex, person),
         "order_spectrum.png": lambda: plots.plot_order_spectrum(ex),
-        "receptive_fields.png": lambda: plots.plot_fields(net, feature_names=names),
+        "receptive_fields.png": lambda: plots.plot_fields([ex.coalitions], feature_names=ex.feature_names),
     }
+    wanted = [name for name in ex.feature_names if name in ("age", "capital-gain")]
+    for name in wanted or [ex.feature_names[int(np.argmax(model.feature_importances_))]]:
+        drawings[f"shape_{name.replace(' ', '-')}.png"] = partial(plots.plot_shape, model, name, shown)
+    for pair in strongest_pairs(model, shown, 1):
+        drawings["strongest_pair.png"] = partial(plots.plot_pair, model, *pair.features)
     for name, draw in drawings.items():
         figure = draw().figure
         figure.savefig(out / name, dpi=120, bbox_inches="tight")
         plt.close(figure)
     return list(drawings)
-
-
-def _cross_entropy(outputs: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    return F.binary_cross_entropy_with_logits(outputs[:, 0], y, reduction="none")
-
-
-def _forward(net: HarsanyiMLP, x: torch.Tensor) -> torch.Tensor:
-    with torch.no_grad():
-        out: torch.Tensor = net(x)
-    return out
 
 
 def _seconds(call: Callable[[], Any], repeats: int = 7) -> float:
@@ -176,7 +178,13 @@ def _seconds(call: Callable[[], Any], repeats: int = 7) -> float:
 
 
 def _head(split: TableSplit, n: int) -> TableSplit:
+    """The first rows, of the test part those whose categories are among them."""
+    train, test = split.train[:n], split.test[:n]
+    known = np.ones(len(test), dtype=bool)
+    for name in train.columns:
+        if not pd.api.types.is_numeric_dtype(train[name].dtype):
+            known &= (test[name].isin(train[name]) | test[name].isna()).to_numpy()
     return TableSplit(
-        name=f"{split.name} (first rows)", train=split.train[:n], y_train=split.y_train[:n], test=split.test[:n],
-        y_test=split.y_test[:n], source=split.source, description=split.description,
+        name=f"{split.name} (first rows)", train=train, y_train=split.y_train[:n], test=test[known],
+        y_test=split.y_test[:n].loc[known], source=split.source, description=split.description,
     )  # fmt: skip

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from harsanyinet import Explanation, cli, datasets, load
+from harsanyinet.datasets import load_census
+from harsanyinet.experiments import demo
+from harsanyinet.experiments.census import label_coded
+
+# shap 0.51 sets up its colour maps in a way that matplotlib 3.11 will deprecate.
+pytestmark = pytest.mark.filterwarnings("ignore::PendingDeprecationWarning:shap.*")
+
+PLOTS = {
+    "waterfall",
+    "contrast",
+    "importance",
+    "beeswarm",
+    "interactions",
+    "network",
+    "order_spectrum",
+    "receptive_fields",
+}
+
+
+def pictures(folder):
+    return {path.stem for path in folder.glob("*.png")}
+
+
+def test_demo(tmp_path, capsys):
+    assert cli.main(["demo", "--quick", "-o", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert "as exact as float32 is" in out
+    assert "all 4,096 masks" in out
+    assert "probability of '>50K'" in out
+    assert "the decision is the same" in out
+    for command in ("predict", "explain"):
+        assert f"harsanyinet {command} {tmp_path / 'model.hnet'} {tmp_path / 'rows.csv'}" in out
+    assert pictures(tmp_path) - {"strongest_pair"} == PLOTS | {"shape_age", "shape_capital-gain"}
+    rows, test = pd.read_csv(tmp_path / "rows.csv"), load_census().test[:20]  # all with known categories
+    assert list(rows.columns) == list(test.columns)
+    assert len(rows) == 20
+    model = load(tmp_path / "model.hnet")
+    np.testing.assert_array_equal(model.decision_function(rows), model.decision_function(test))
+
+
+def test_demo_without_census(tmp_path, monkeypatch):
+    def absent():
+        raise datasets.DatasetNotFoundError("not here")
+
+    monkeypatch.setattr(demo, "load_census", absent)
+    said: list[str] = []
+    found = demo.run_demo(tmp_path, say=said.append, quick=True)
+    assert found["passed"]
+    assert found["accuracy"] > 0.7
+    assert "breast" in said[0]
+    assert any("4,096 random masks" in line for line in said)  # 30 columns
+    assert len(pictures(tmp_path) - {"strongest_pair"}) == len(PLOTS) + 1
+
+
+@pytest.mark.parametrize("n", [3, 20])
+def test_the_check_finds_wrong_values(n):
+    """A model whose explanation is that of another game."""
+    rng = np.random.default_rng(0)
+    weights = rng.normal(size=n)
+
+    class Model:
+        def __init__(self, off):
+            self.off = off
+
+        def explain(self, frame):
+            dividends = (frame.to_numpy() * weights + self.off)[:, :, None]
+            return Explanation(base_values=np.zeros(1), coalitions=np.eye(n, dtype=bool), dividends=dividends)
+
+        def game(self, frame, row):
+            return lambda masks: masks @ (frame.to_numpy()[row] * weights)
+
+    frame = pd.DataFrame(rng.normal(size=(2, n)))
+    assert demo.worst_error(Model(0.0), frame) < 1e-12
+    assert demo.worst_error(Model(0.01), frame) > 1e-4
+
+
+def test_census_in_numbers():
+    x_train, y_train, x_test, _ = label_coded(load_census(rows="complete"))
+    assert x_train.shape == (30_162, 12)
+    assert x_test.shape == (15_060, 12)
+    assert float(x_train.mean(0).abs().max()) < 1e-12
+    assert not bool(x_test.isnan().any())
+    assert y_train.float().mean().item() == pytest.approx(0.249, abs=1e-3)
