@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from harsanyinet import Explanation, cli, datasets, load
+from harsanyinet import HarsanyiClassifier, cli, datasets, load
 from harsanyinet.datasets import load_census
 from harsanyinet.experiments import demo
 from harsanyinet.experiments.census import label_coded
@@ -35,12 +37,13 @@ def test_demo(tmp_path, capsys):
     assert "all 4,096 masks" in out
     assert "probability of '>50K'" in out
     assert "the decision is the same" in out
-    for command in ("predict", "explain"):
+    for command in ("predict", "explain", "verify"):
         assert f"harsanyinet {command} {tmp_path / 'model.hnet'} {tmp_path / 'rows.csv'}" in out
     assert pictures(tmp_path) - {"strongest_pair"} == PLOTS | {"shape_age", "shape_capital-gain"}
     rows, test = pd.read_csv(tmp_path / "rows.csv"), load_census().test[:20]  # all with known categories
     assert list(rows.columns) == list(test.columns)
     assert len(rows) == 20
+    assert json.loads((tmp_path / "certificate.json").read_text())["passed"] is True
     model = load(tmp_path / "model.hnet")
     np.testing.assert_array_equal(model.decision_function(rows), model.decision_function(test))
 
@@ -55,30 +58,17 @@ def test_demo_without_census(tmp_path, monkeypatch):
     assert found["passed"]
     assert found["accuracy"] > 0.7
     assert "breast" in said[0]
-    assert any("4,096 random masks" in line for line in said)  # 30 columns
+    assert any("sampled masks" in line for line in said)  # 30 columns
     assert len(pictures(tmp_path) - {"strongest_pair"}) == len(PLOTS) + 1
 
 
-@pytest.mark.parametrize("n", [3, 20])
-def test_the_check_finds_wrong_values(n):
-    """A model whose explanation is that of another game."""
-    rng = np.random.default_rng(0)
-    weights = rng.normal(size=n)
-
-    class Model:
-        def __init__(self, off):
-            self.off = off
-
-        def explain(self, frame):
-            dividends = (frame.to_numpy() * weights + self.off)[:, :, None]
-            return Explanation(base_values=np.zeros(1), coalitions=np.eye(n, dtype=bool), dividends=dividends)
-
-        def game(self, frame, row):
-            return lambda masks: masks @ (frame.to_numpy()[row] * weights)
-
-    frame = pd.DataFrame(rng.normal(size=(2, n)))
-    assert demo.worst_error(Model(0.0), frame) < 1e-12
-    assert demo.worst_error(Model(0.01), frame) > 1e-4
+def test_a_demo_that_is_not_exact_says_so(tmp_path, monkeypatch):
+    real = HarsanyiClassifier.explain
+    monkeypatch.setattr(HarsanyiClassifier, "explain", lambda self, X: real(self, X) * 1.001)
+    monkeypatch.setattr(demo, "_draw", lambda *_: [])
+    said: list[str] = []
+    assert not demo.run_demo(tmp_path, say=said.append, quick=True)["passed"]
+    assert any("NOT EXACT" in line for line in said)
 
 
 def test_census_in_numbers():

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from harsanyinet import games
+from harsanyinet.certificate import FULL_PLAYERS, verify
 from harsanyinet.datasets import DatasetNotFoundError, TableSplit, load_breast_cancer_table, load_census
 from harsanyinet.effects import strongest_pairs
 from harsanyinet.estimators import HarsanyiClassifier
@@ -22,7 +22,7 @@ Say = Callable[[str], None]
 
 
 def run_demo(out: Path, *, say: Say, seed: int = 0, quick: bool = False) -> dict[str, Any]:
-    """Runs the demonstration and writes its plots, its model and some rows to a folder.
+    """Runs the demonstration and writes its plots, model, rows and certificate to a folder.
 
     Args:
         out: The folder, created if absent.
@@ -52,15 +52,12 @@ def run_demo(out: Path, *, say: Say, seed: int = 0, quick: bool = False) -> dict
         f"One pass explains {len(some):,} rows: {1e6 * explain / len(some):.1f} us each, "
         f"{explain / predict:.2f} x the bare prediction"
     )
-    checked, n = 1 if quick else 2, split.train.shape[1]
-    error = worst_error(model, split.test[:checked], seed)
-    passed = error < 1e-5  # float32
-    what = (
-        f"brute force over all {2**n:,} masks" if n <= _MOST_PLAYERS else f"predictions under {_MASKS:,} random masks"
-    )
+    certificate = verify(model, split.test, max_rows=1 if quick else 2, seed=seed)
+    tried = f"all {2**n:,} masks" if (n := split.test.shape[1]) <= FULL_PLAYERS else "sampled masks"
+    verdict = "as exact as float32 is" if certificate.passed else "NOT EXACT"
     say(
-        f"Against {what} of {checked} row{'s' if checked > 1 else ''}: worst error {error:.1e} of the largest output, "
-        f"{'as exact as float32 is' if passed else 'NOT EXACT'}"
+        f"Against brute force with real predictions over {tried} of each checked row: worst error "
+        f"{certificate.worst_error:.1e} of the largest output, {verdict}"
     )
 
     rows = np.random.default_rng(seed).choice(len(split.test), min(1000, len(split.test)), replace=False)
@@ -73,34 +70,18 @@ def run_demo(out: Path, *, say: Say, seed: int = 0, quick: bool = False) -> dict
 
     model.save(out / "model.hnet")
     split.test[:20].to_csv(out / "rows.csv", index=False)
+    (out / "certificate.json").write_text(certificate.to_json() + "\n")
     drawn = _draw(model, ex, person, other, shown, out)
-    say(f"Wrote to {out}/: {', '.join(['model.hnet', 'rows.csv', *drawn])}")
+    say(f"Wrote to {out}/: {', '.join(['model.hnet', 'rows.csv', 'certificate.json', *drawn])}")
     say("Go on with the model and the rows:")
-    for command in ("predict", "explain"):
+    for command in ("predict", "explain", "verify"):
         say(f"  harsanyinet {command} {out / 'model.hnet'} {out / 'rows.csv'}")
-    return {"accuracy": accuracy, "error": error, "explain_over_predict": explain / predict, "passed": passed}
-
-
-_MOST_PLAYERS, _MASKS = 16, 4096
-
-
-def worst_error(model: HarsanyiClassifier, frame: pd.DataFrame, seed: int = 0) -> float:
-    """How far the explanation is from real predictions under masks, relative to the largest output of a row.
-
-    Shapley values against brute force over all masks; of many columns, outputs under random masks, from which all
-    else follows.
-    """
-    ex, n = model.explain(frame), frame.shape[1]
-    masks = np.random.default_rng(seed).random((_MASKS, n)) < 0.5
-    errors = []
-    for row in range(len(frame)):
-        game, one = model.game(frame, row), ex[row]
-        if n <= _MOST_PLAYERS:
-            found, expected = one.values[0], games.brute_force_shapley(game, n)
-        else:
-            found, expected = one.value(masks), game(masks)
-        errors.append(float(np.abs(found - expected).max() / np.abs(one.outputs).max()))
-    return max(errors)
+    return {
+        "accuracy": accuracy,
+        "error": certificate.worst_error,
+        "explain_over_predict": explain / predict,
+        "passed": certificate.passed,
+    }
 
 
 def describe(ex: Explanation, row: int, label: str) -> list[str]:
