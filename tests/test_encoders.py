@@ -77,7 +77,8 @@ def test_numbers_are_coded_as_by_hand(seed, n_rows, shape):
         "spiky": np.where(rng.random(n_rows) < 0.8, 0.0, rng.exponential(size=n_rows)),
         "two": rng.choice([-1.5, 2.0], n_rows),
     }[shape]
-    column = fit(values, Coding(min_rows=int(rng.integers(1, 8)), pieces=12, atoms=6, cells=5))
+    values[0] += 5.0  # not all alike
+    column = fit([np.nan, *values], Coding(min_rows=int(rng.integers(1, 8)), pieces=12, atoms=6, cells=5))
     shown = np.concatenate([values[:40], rng.normal(size=20) * 30, column.knots, column.edges, [-1e300, 1e300]])
     np.testing.assert_allclose(code(column, shown), [by_hand(column, v) for v in shown], rtol=0, atol=1e-12)
     assert (np.diff(column.knots) > 0).all()
@@ -165,20 +166,25 @@ def test_booleans_are_two_numbers(dtype):
     assert fit([True, True], dtype=dtype).value_of_cell(0) == "True"
 
 
-def test_a_constant_column_and_one_without_values():
+@pytest.mark.parametrize("values", [[4.0, 4.0], [True, True], ["a", "a"], [None, None], [np.nan, np.nan]])
+@pytest.mark.parametrize("dtype", [None, "category"])
+def test_a_column_that_says_nothing_is_absent(values, dtype):
+    """Present or not, it could only shift all rows by the same."""
+    column = fit(values, dtype=dtype)
+    assert column.constant
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for shown in (values, [1.0, np.nan], ["text", "comes"]):
+            np.testing.assert_array_equal(code(column, shown), [[np.nan, 0, 0]] * 2)
+    assert column.n_cells == 1
+    assert isinstance(column.value_of_cell(0), str)
+
+
+def test_a_column_that_says_whether_it_is_there():
     column = fit([4.0, 4.0, np.nan])
+    assert not column.constant
     np.testing.assert_array_equal(code(column, [4.0, 5.0, np.nan])[:, 0], [0, 0, np.nan])
-    assert (column.n_cells, column.n_levels) == (1, 1)
-    for values in ([np.nan, np.nan], [None, None], pd.Series([None, None], dtype="Int64")):
-        empty = fit(values)
-        assert absent(code(empty, [1.0, np.nan])) == [True, True]
-        assert absent(code(empty, ["text", "comes"])) == [True, True]  # nothing was known of it, not even its kind
-        assert (code(empty, [1.0])[:, 1:] == 0).all()
-        assert isinstance(empty.value_of_cell(0), str)
-    no_level = fit(pd.Series([None, None], dtype="category"))
-    with pytest.warns(UnseenCategoryWarning):
-        assert absent(code(no_level, ["a", None])) == [True, True]
-    assert (no_level.n_levels, no_level.n_cells) == (1, 1)
+    assert absent(code(fit(["a", None]), ["a", None])) == [False, True]
 
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf])

@@ -54,6 +54,7 @@ class Column:
         rows: For each of `levels` its row in the level table; rare ones share row 1. Row 0 is for none of them.
         n_cells: Number of cells; the categories beyond share the last.
         boolean: Whether the numbers were True and False.
+        constant: Whether all training rows were alike in this column: it says nothing then and always counts as absent.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Column:
     rows: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     n_cells: int = 1
     boolean: bool = False
+    constant: bool = False
 
     @property
     def n_levels(self) -> int:
@@ -78,11 +80,11 @@ class Column:
 
     def code(self, values: pd.Series[Any], out: NDArray[Any]) -> None:
         """Writes place, level and cell of every value into `out` (B, 3)."""
+        if self.constant:
+            out[:] = np.nan, 0.0, 0.0
+            return
         if self.kind == "category":
             self._code_categories(values, out)
-            return
-        if not len(self.knots):  # never seen with a value, so that none means anything
-            out[:] = np.nan, 0.0, 0.0
             return
         numbers = as_numbers(values, self.name)
         out[:, 0] = np.interp(numbers, self.knots, self._places) if len(self.knots) > 1 else 0.0 * numbers
@@ -151,7 +153,7 @@ class Column:
         """All but the arrays, as JSON."""
         return {
             "name": self.name, "kind": self.kind, "levels": list(self.levels), "n_cells": self.n_cells,
-            "boolean": self.boolean,
+            "boolean": self.boolean, "constant": self.constant,
         }  # fmt: skip
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -259,11 +261,12 @@ def fit_column(values: pd.Series[Any], name: str, coding: Coding, as_category: b
     numbers = as_numbers(values, name)
     numbers = numbers[~np.isnan(numbers)]
     different, counts = np.unique(numbers, return_counts=True)
+    alike = len(different) + (len(numbers) < len(values)) <= 1
     boolean = pd.api.types.is_bool_dtype(values.dtype) or pd.api.types.infer_dtype(values, skipna=True) == "boolean"
     if len(different) <= 2:
         return Column(
             name, "number", knots=different, edges=different[1:], n_cells=max(len(different), 1),
-            boolean=bool(boolean and len(numbers)),
+            boolean=bool(boolean and len(numbers)), constant=alike,
         )  # fmt: skip
     n_pieces = min(coding.pieces, max(2, len(numbers) // coding.min_rows))
     frequent = different[counts >= max(coding.min_rows, coding.atom_share * len(numbers))]
@@ -301,7 +304,7 @@ def _fit_category(texts: NDArray[Any], name: str, coding: Coding) -> Column:
     rare = counts < min(coding.min_rows, max(2, len(texts) // 100))
     return Column(
         name, "category", levels=tuple(level for level, _ in ordered), rows=np.where(rare, 1, 1 + np.cumsum(~rare)),
-        n_cells=max(1, min(len(counts), coding.cells)),
+        n_cells=max(1, min(len(counts), coding.cells)), constant=bool(len(counts) + (counts.sum() < len(texts)) <= 1),
     )  # fmt: skip
 
 
