@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from harsanyinet import HarsanyiClassifier, HarsanyiRegressor
+from harsanyinet import HarsanyiClassifier, HarsanyiRegressor, estimators
 from harsanyinet.encoders import UnseenCategoryWarning
 
 QUICK = {
@@ -715,12 +715,18 @@ def test_no_masks_in_training():
     assert np.isfinite(model.predict(frame, present=[False] * 4)).all()
 
 
-def test_the_order_of_the_table_does_not_decide_what_is_pruned():
-    """A table sorted by its label: the rows that units are judged by must come from all of it."""
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"a": rng.normal(size=12_000), "b": rng.normal(size=12_000)})
-    y = (frame["a"] + 0.5 * rng.normal(size=12_000) > 0).to_numpy()
-    order = np.argsort(y, kind="stable")
-    model = classifier(members=8, epochs=1).fit(frame.iloc[order], y[order])
-    assert ((model.decision_function(frame) > 0) == y).mean() > 0.8
-    assert abs(model.predict_proba(frame)[:, 1].mean() - y.mean()) < 0.05
+def test_the_order_of_the_table_does_not_decide_what_is_pruned(monkeypatch):
+    """Of a table sorted by its label the first rows are of one class; units are judged by the first that are passed."""
+    judge, seen = estimators.worth_keeping, []
+
+    def recorded(net, x, y, problem, weight):
+        seen.append((y[:, 0].numpy(), weight.numpy()))
+        return judge(net, x, y, problem, weight)
+
+    monkeypatch.setattr(estimators, "worth_keeping", recorded)
+    y = np.arange(400) >= 200
+    classifier(members=8, epochs=1).fit(numbers(400), y, sample_weight=1.0 + y)
+    labels, weights = seen[0]
+    assert len(labels) == 400
+    assert 0.35 < labels[:100].mean() < 0.65
+    np.testing.assert_array_equal(weights, 1 + labels)  # each row with its own
