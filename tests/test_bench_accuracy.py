@@ -163,7 +163,7 @@ def test_what_is_missing_is_skipped_with_a_sentence(fits, tmp_path, monkeypatch,
     [
         (["accuracy", "--models", "perfect,other"], "models must be among constant, perfect, however: other"),
         (["accuracy", "--only", "mars"], "datasets must be among breast_cancer, bike, however: mars"),
-        (["core", "--threads", "1"], "--threads is an option of bench accuracy, however: bench core"),
+        (["core", "--threads", "1"], "--threads is no option of this benchmark, however: bench core"),
     ],
 )
 def test_wrong_names_get_one_line(tmp_path, capsys, arguments, message):
@@ -223,7 +223,7 @@ def test_models_of_scikit_learn_take_strings_and_missing_values(name, task):
 
 def test_categories_are_those_of_the_rows_to_train_on():
     x = pd.DataFrame({"n": [1, 2, 3], "c": ["b", "a", None]})
-    coded = models._as_categories(x)(pd.DataFrame({"n": [4, 5], "c": ["z", "a"]}))
+    coded = models.as_categories(x)(pd.DataFrame({"n": [4, 5], "c": ["z", "a"]}))
     assert list(coded["c"].cat.categories) == ["a", "b"]
     assert coded["c"].isna().tolist() == [True, False]
     assert coded["n"].tolist() == [4, 5]

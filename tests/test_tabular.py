@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from harsanyinet.folded import FoldedTable
+from harsanyinet.growth import Tables
 from harsanyinet.tabular import TableNet
 
 relaxed = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
@@ -25,6 +26,12 @@ def coded_rows(net: TableNet, n_rows: int, rng: np.random.Generator, missing: fl
         place[rng.random(n_rows) < missing] = np.nan
         columns.append(np.stack([place, rng.integers(0, levels, n_rows), rng.integers(0, cells, n_rows)], 1))
     return torch.from_numpy(np.stack(columns, 1))
+
+
+def random_tables(net: TableNet, free: list[int], rng: np.random.Generator) -> Tables:
+    shape = (int(rng.integers(1, 6)), int(rng.integers(1, 4)))
+    values = rng.normal(size=(shape[0], 2 ** shape[1], net.n_outputs)).astype(np.float32)
+    return Tables(rng.choice(free, shape), rng.integers(0, 4, shape), values)
 
 
 @st.composite
@@ -63,6 +70,10 @@ def tables(draw, max_players: int = 6):
     with torch.no_grad():
         for parameter in net.parameters():
             parameter.copy_(torch.from_numpy(rng.normal(size=parameter.shape)))
+    if free and rng.random() < 0.6:
+        net.take_tables(
+            random_tables(net, free, rng), np.concatenate([rng.permutation(c) for c in net.config["cells"]])
+        )
     net = net.double().eval()
     return net, coded_rows(net, int(rng.integers(1, 8)), rng, float(rng.choice([0.0, 0.0, 0.2, 1.0])))
 

@@ -107,15 +107,16 @@ def _parser() -> argparse.ArgumentParser:
     bench = commands.add_parser("bench", help="run a benchmark and write its result file")
     bench.add_argument(
         "name",
-        choices=["core", "exactness", "accuracy"],
-        help="core: speed and memory; exactness: Census, RMSE; accuracy: beside other models, resumed where it stopped",
+        choices=["core", "exactness", "accuracy", "speed", "subsets"],
+        help="core: networks; exactness: Census, RMSE; accuracy, speed, subsets: tables beside other models, resumed "
+        "where they stopped",
     )
     bench.add_argument("-o", "--out", type=Path, help="result file (default: results/bench_NAME.json)")
     bench.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
     accuracy = bench.add_argument_group("for accuracy")
     accuracy.add_argument("--only", type=_names, metavar="DATASET,...", help="datasets (default: all)")
     accuracy.add_argument("--models", type=_names, metavar="NAME,...", help="models, in this order (default: all)")
-    accuracy.add_argument("--threads", type=int, help="threads of each model (default: 1)")
+    bench.add_argument("--threads", type=int, help="threads of each model, for tables (default: 1)")
     bench.set_defaults(run=_bench)
     return parser
 
@@ -175,8 +176,9 @@ def _bench(arguments: argparse.Namespace) -> int:
 
     given = {name: getattr(arguments, name) for name in ("only", "models", "threads")}
     options = {name: value for name, value in given.items() if value is not None}
-    if options and arguments.name != "accuracy":
-        raise ValueError(f"--{next(iter(options))} is an option of bench accuracy, however: bench {arguments.name}")
+    known = {"accuracy": set(given), "speed": {"threads"}, "subsets": {"threads"}}.get(arguments.name, set())
+    if wrong := sorted(options.keys() - known):
+        raise ValueError(f"--{wrong[0]} is no option of this benchmark, however: bench {arguments.name}")
     run = import_module(f"harsanyinet.experiments.bench_{arguments.name}").run
     print(run(arguments.out or Path("results", f"bench_{arguments.name}.json"), quick=arguments.quick, **options))
     return 0

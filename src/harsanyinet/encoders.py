@@ -177,7 +177,7 @@ class Coding:
     min_rows: int = 20
     atom_share: float = 0.0005
     atoms: int = 128
-    cells: int = 32
+    cells: int = 64
 
 
 class TableEncoder:

@@ -32,8 +32,9 @@ from torch.nn import functional as F
 from harsanyinet.encoders import Coding, TableEncoder, as_frame
 from harsanyinet.explanation import Explanation
 from harsanyinet.folded import FoldedTable
+from harsanyinet.growth import Growth, grow
 from harsanyinet.network import check_present
-from harsanyinet.planning import Limits, Plan, Problem, positions, worth_keeping
+from harsanyinet.planning import Limits, Plan, Problem, cell_ranks, positions, worth_keeping
 from harsanyinet.screening import screen
 from harsanyinet.tabular import TableNet
 from harsanyinet.training import History, TrainingConfig, fit_module
@@ -41,6 +42,8 @@ from harsanyinet.training import History, TrainingConfig, fit_module
 Array = NDArray[Any]
 LossName = Literal["squared", "absolute", "poisson", "quantile"]
 
+_LEAST_TO_GROW = 1_000  # rows
+_TRIALS = 3  # of growth
 _MOST_CHECKED = 20_000  # rows that the held-out loss is computed on
 
 
@@ -73,6 +76,7 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
         batch_size: int | None = None,
         dropout: float | None = None,
         width: int = 128,
+        max_tables: int = 700,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         device: str = "cpu",
@@ -90,6 +94,7 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
         self.batch_size = batch_size
         self.dropout = dropout
         self.width = width
+        self.max_tables = max_tables
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.device = device
@@ -115,16 +120,54 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"monotone columns must hold numbers, however: {wrong[0]!r} holds categories")
         coded = self.encoder_.code(frame)
         with self._threads(1 if len(frame) < 5000 else None):  # small products are no work for two
-            net = self._build(coded, targets, problem, plan, limits, seed)
+            net, relevant = self._build(coded, targets, problem, plan, limits, seed)
             self.history_, held_out = self._train(net, coded, targets, weight, problem, plan, seed)
             net = net.cpu()
             if held_out is not None and not self.history_.interrupted:
-                net = net.pruned(worth_keeping(net, *held_out[:2], problem, *held_out[2:]))
+                net = net.pruned(worth_keeping(net, *held_out[:2], problem, *held_out[2:])).eval()
+                columns = [i for i in relevant if i not in limits.rising]
+                self._grow(net, coded, problem.scaled(targets), weight, problem, limits, columns, seed)
             net.rescale_(problem.scale, problem.shift)
             self._finish(net, problem)
             rows = np.random.default_rng(seed).permutation(len(coded))[:2000]
             values = self.folded_.shapley(self.folded_.contributions(torch.from_numpy(coded[rows])))
         self.feature_importances_ = values.abs().mean((0, 2)).double().numpy()
+
+    def _grow(
+        self, net: TableNet, coded: Array, y: Array, weight: Array | None, problem: Problem, limits: Limits,
+        columns: Sequence[int], seed: int,
+    ) -> None:  # fmt: skip
+        """Boosts tables on what the members leave unexplained of rows that they did not learn from."""
+        n_rows = len(coded)
+        if n_rows < _LEAST_TO_GROW or not self.max_tables:
+            return
+        fold = self._folds(n_rows, seed)
+        outputs = np.empty((n_rows, problem.n_outputs))
+        for rows in np.array_split(np.arange(n_rows), math.ceil(n_rows / 1024)):
+            with torch.inference_mode():
+                each = net.member_outputs(torch.from_numpy(coded[rows])).double().numpy()  # (rows, M, K)
+            held = fold[rows] < self.members
+            outputs[rows] = each.mean(1)
+            outputs[rows[held]] = each[held, fold[rows[held]]]
+        columns_of = self.encoder_.columns
+        n_cells = [c.n_cells for c in columns_of]
+        cells = np.where(np.isnan(coded[:, :, 0]), -1, coded[:, :, 2]).astype(np.int64)
+        order = cell_ranks(
+            cells, n_cells, [c.kind for c in columns_of], problem.indicators(y * problem.scale + problem.shift)
+        )
+        first = np.cumsum([0, *n_cells[:-1]])
+        ranks = np.where(cells >= 0, order[np.maximum(cells, 0) + first], -1)
+        tables = grow(
+            ranks, max(n_cells), outputs, y, gradient=problem.gradient, loss=problem.mean_loss,
+            judged=np.where(fold < self.members, fold % _TRIALS, -1), allowed=limits.allow,
+            columns=columns, weight=weight, growth=Growth(most=self.max_tables), seed=seed,
+            progress=self.progress,
+        )  # fmt: skip
+        net.take_tables(tables, order)
+
+    def _folds(self, n_rows: int, seed: int) -> Array:
+        """The member that does not learn from a row; a number that no member has for rows that all learn from."""
+        return np.random.default_rng(seed).permutation(n_rows) % (self.members if self.members >= 4 else 8)
 
     def _finish(self, net: TableNet, problem: Problem) -> None:
         self.problem_, self.network_ = problem, net.eval()
@@ -161,6 +204,7 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
             "batch_size": (self.batch_size is None or count(self.batch_size), "a positive integer or None"),
             "dropout": (self.dropout is None or within(self.dropout, 0, 1 - 2**-53), "in [0, 1), or None"),
             "width": (count(self.width), "a positive integer"),
+            "max_tables": (count(self.max_tables) or self.max_tables == 0, "zero or a positive integer"),
             "n_jobs": (
                 self.n_jobs is None or (isinstance(self.n_jobs, Integral) and self.n_jobs != 0),
                 "a number of threads, negative to count from all of them, or None",
@@ -175,23 +219,26 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
             first = str(error).splitlines()[0]
             raise ValueError(f"device must be one that torch has here, however: {self.device!r} ({first})") from error
 
-    def _build(self, coded: Array, targets: Array, problem: Problem, plan: Plan, limits: Limits, seed: int) -> TableNet:
+    def _build(
+        self, coded: Array, targets: Array, problem: Problem, plan: Plan, limits: Limits, seed: int
+    ) -> tuple[TableNet, tuple[int, ...]]:
         """The network: every column by itself, the sets that screening found, and the wide ones."""
         columns, n = self.encoder_.columns, len(self.encoder_.columns)
         cells = np.where(np.isnan(coded[:, :, 0]), -1, coded[:, :, 2]).astype(np.int64)
         room = max(0, 2**22 // (problem.n_outputs * max((c.n_cells for c in columns), default=1) ** 3))
         found = screen(
             cells, problem.indicators(targets), max_order=limits.max_order, allowed=limits.allow,
-            n_triples=min(n, 16, room), seed=seed,
+            n_triples=min(n, 4, room), seed=seed,
         )  # fmt: skip
         missing = np.isnan(coded[:, :, 0]).mean(axis=0)
-        return TableNet(
+        net = TableNet(
             problem.n_outputs, knots=[len(c.knots) for c in columns], levels=[c.n_levels for c in columns],
             cells=[c.n_cells for c in columns], sets=[*found.pairs, *found.triples],
             wide=limits.wide(found.relevant, missing), members=self.members, wide_channels=self.width,
             rising=[limits.rising.get(i, 0) for i in range(n)] if limits.rising else None,
             dropout=plan.dropout if self.dropout is None else self.dropout, seed=seed,
-        ).to(self.device)  # fmt: skip
+        )  # fmt: skip
+        return net.to(self.device), found.relevant
 
     def _train(
         self, net: TableNet, coded: Array, targets: Array, weight: Array | None, problem: Problem, plan: Plan, seed: int
@@ -199,7 +246,7 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
         """Each member learns from all rows but a share of its own, by which the best moment to stop is found."""
         n_rows, m = len(coded), self.members
         draw = np.random.default_rng(seed)
-        fold = draw.permutation(n_rows) % max(m, 8)
+        fold = self._folds(n_rows, seed)
         y = torch.from_numpy(np.column_stack([problem.scaled(targets), fold]).astype(np.float32))
         x = torch.from_numpy(coded)
         net.bases.data += torch.as_tensor(problem.start(targets, weight), dtype=torch.float32)
@@ -209,7 +256,7 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
         validated = n_rows >= 64
         config = TrainingConfig(
             epochs=self.epochs or plan.epochs, batch_size=self.batch_size or plan.batch_size, schedule="onecycle",
-            learning_rate=self.learning_rate or plan.learning_rate, weight_decay=plan.weight_decay,
+            beta2=0.99, learning_rate=self.learning_rate or plan.learning_rate, weight_decay=plan.weight_decay,
             masked_share=self.masked_share, tolerance=0.02, patience=plan.patience if validated else None,
         )  # fmt: skip
         module, device = _Members(net), self.device
@@ -374,6 +421,7 @@ class HarsanyiClassifier(ClassifierMixin, _HarsanyiTable):  # type: ignore[misc]
         batch_size: Rows per step.
         dropout: Share of channels left out.
         width: Channels of the units over many columns.
+        max_tables: Tables over up to six columns that may be grown on what the rest leaves unexplained.
         class_weight: "balanced", or a weight for each class.
         random_state: The same number gives the same model, to the bit.
         n_jobs: Threads; None for torch's own number.
@@ -409,6 +457,7 @@ class HarsanyiClassifier(ClassifierMixin, _HarsanyiTable):  # type: ignore[misc]
         batch_size: int | None = None,
         dropout: float | None = None,
         width: int = 128,
+        max_tables: int = 700,
         class_weight: Literal["balanced"] | Mapping[Any, float] | None = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
@@ -418,8 +467,8 @@ class HarsanyiClassifier(ClassifierMixin, _HarsanyiTable):  # type: ignore[misc]
         super().__init__(
             members=members, max_order=max_order, interactions=interactions, forbidden=forbidden, monotone=monotone,
             categorical=categorical, masked_share=masked_share, epochs=epochs, learning_rate=learning_rate,
-            batch_size=batch_size, dropout=dropout, width=width, random_state=random_state, n_jobs=n_jobs,
-            device=device, progress=progress,
+            batch_size=batch_size, dropout=dropout, width=width, max_tables=max_tables,
+            random_state=random_state, n_jobs=n_jobs, device=device, progress=progress,
         )  # fmt: skip
         self.class_weight = class_weight
 
@@ -495,6 +544,7 @@ class HarsanyiRegressor(RegressorMixin, _HarsanyiTable):  # type: ignore[misc]
         batch_size: Rows per step.
         dropout: Share of channels left out.
         width: Channels of the units over many columns.
+        max_tables: Tables over up to six columns that may be grown on what the rest leaves unexplained.
         random_state: The same number gives the same model.
         n_jobs: Threads.
         device: Where to train.
@@ -528,6 +578,7 @@ class HarsanyiRegressor(RegressorMixin, _HarsanyiTable):  # type: ignore[misc]
         batch_size: int | None = None,
         dropout: float | None = None,
         width: int = 128,
+        max_tables: int = 700,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         device: str = "cpu",
@@ -536,8 +587,8 @@ class HarsanyiRegressor(RegressorMixin, _HarsanyiTable):  # type: ignore[misc]
         super().__init__(
             members=members, max_order=max_order, interactions=interactions, forbidden=forbidden, monotone=monotone,
             categorical=categorical, masked_share=masked_share, epochs=epochs, learning_rate=learning_rate,
-            batch_size=batch_size, dropout=dropout, width=width, random_state=random_state, n_jobs=n_jobs,
-            device=device, progress=progress,
+            batch_size=batch_size, dropout=dropout, width=width, max_tables=max_tables,
+            random_state=random_state, n_jobs=n_jobs, device=device, progress=progress,
         )  # fmt: skip
         self.loss = loss
         self.quantile = quantile

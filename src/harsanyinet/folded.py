@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from harsanyinet.indices import shares, unite_coalitions
-from harsanyinet.tabular import CELL, LEVEL, POSITION, TableNet
+from harsanyinet.tabular import CELL, LEVEL, POSITION, TableNet, UnitGroup
 
 _CHUNK = 1024  # rows; what they need stays in the cache
 
@@ -29,6 +29,17 @@ class _Cells(NamedTuple):
     strides: Tensor  # (U, S)
     starts: Tensor  # (U,)
     table: Tensor  # (all cells, K)
+
+
+class _Tables(NamedTuple):
+    """Grown tables: the questions of all of them are answered by adding up one line of bytes per column."""
+
+    columns: list[int]  # the columns that are asked about
+    starts: list[int]  # where the cells of each begin
+    answers: Tensor  # (cells of all columns, T) bytes: what a cell adds to the leaf of each table
+    leaves: Tensor  # (T,) where the values of each table begin
+    values: Tensor  # (T 2^D, K)
+    union: Tensor  # (T, sets): 1 where a table has the set
 
 
 class _Wide(NamedTuple):
@@ -60,6 +71,7 @@ class FoldedTable:
     first_cell: Tensor
     cells: tuple[_Cells, ...]
     wide: tuple[_Wide, ...]
+    tables: _Tables | None
 
     @classmethod
     def of(cls, net: TableNet) -> FoldedTable:
@@ -100,6 +112,8 @@ class FoldedTable:
             parts.append(F.embedding(at.T, group.table))  # (U, B, K)
         for unit in self.wide:
             parts.append(self._wide(unit, index[:, unit.players], weight[:, unit.players])[None])
+        if self.tables is not None:
+            parts.append(self._grown(self.tables, cell))
         added = torch.cat(parts)  # (units, B, K)
         if len(added) == len(self.coalitions):
             out[self.position] = added
@@ -122,6 +136,14 @@ class FoldedTable:
                 z = torch.addmm(bias[member], z, matrix[member]).relu_()
                 total.addmm_(z, readout[member])
         return total
+
+    def _grown(self, tables: _Tables, cell: Tensor) -> Tensor:
+        """What the tables add, by set: (sets, B, K)."""
+        leaf = tables.answers.new_zeros(len(cell), tables.answers.shape[1])  # (B, T)
+        for column, start in zip(tables.columns, tables.starts, strict=True):
+            leaf += tables.answers.index_select(0, cell[:, column] + start)
+        found = F.embedding(leaf.long() + tables.leaves, tables.values)  # (B, T, K)
+        return torch.matmul(found.permute(2, 0, 1), tables.union).permute(2, 1, 0)
 
     def shapley(self, contributions: Tensor) -> Tensor:
         """(C, B, K) -> Shapley values (B, P, K)."""
@@ -173,21 +195,44 @@ def _fold(net: TableNet) -> FoldedTable:
                 _Wide(group.players[0], [w.detach() for w in group.weights], [b[:, 0].detach() for b in group.biases],
                       [r.detach() / m for r in group.readouts])
             )  # fmt: skip
+    grown: _Tables | None = None
+    if net.config["n_tables"]:
+        fields = net.table_fields()
+        sets, of = unite_coalitions(fields.numpy())
+        members.append(torch.tensor(sets))
+        grown = _fold_tables(net, fields, F.one_hot(torch.from_numpy(of), len(sets)))
     coalitions, position = unite_coalitions(torch.cat(members).numpy())
     return FoldedTable(
         base=net.base.detach(), coalitions=coalitions, position=torch.from_numpy(position), first_knot=first_knot,
         first_level=net.first_level + n_knots, own=own, embedding=embedding, first_cell=net.first_cell,
-        cells=tuple(cells), wide=tuple(wide),
+        cells=tuple(cells), wide=tuple(wide), tables=grown,
     )  # fmt: skip
 
 
-def _tabulate(net: TableNet, group: object) -> _Cells:
+def _fold_tables(net: TableNet, fields: Tensor, union: Tensor) -> _Tables:
+    counts, depth = net.config["cells"], net.config["table_depth"]
+    columns = fields.any(0).nonzero()[:, 0].tolist()
+    answers, starts = [], [0]
+    powers = 2 ** torch.arange(depth - 1, -1, -1)
+    for column in columns:
+        first = int(net.first_cell[column])
+        ranks = net.ranks[first : first + counts[column]]
+        yes = (net.table_players == column) & (ranks[:, None, None] > net.table_thresholds)  # (cells, T, D)
+        answers.append((yes * powers).sum(2))
+        starts.append(starts[-1] + counts[column])
+    small = torch.uint8 if depth <= 8 else torch.int32
+    leaves = torch.arange(len(fields)) * 2**depth
+    values = net.table_values.detach().flatten(0, 1)
+    return _Tables(columns, starts[:-1], torch.cat(answers).to(small), leaves, values, union.to(values.dtype))
+
+
+def _tabulate(net: TableNet, group: UnitGroup) -> _Cells:
     """What cell units add for every combination of cells."""
     counts, tables, strides, starts = net.config["cells"], [], [], [0]
-    for unit, players in enumerate(group.players.tolist()):  # type: ignore[attr-defined]
+    for unit, players in enumerate(group.players.tolist()):
         sizes = [counts[i] for i in players]
         grid = torch.cartesian_prod(*(torch.arange(size) for size in sizes)).view(-1, len(sizes))  # (cells, S)
-        tables.append(net.cell_unit(group, unit, grid))  # type: ignore[arg-type]
+        tables.append(net.cell_unit(group, unit, grid))
         strides.append(np.append(np.cumprod(sizes[:0:-1])[::-1], 1).tolist())
         starts.append(starts[-1] + len(grid))
-    return _Cells(group.players, torch.tensor(strides), torch.tensor(starts[:-1]), torch.cat(tables))  # type: ignore[attr-defined]
+    return _Cells(group.players, torch.tensor(strides), torch.tensor(starts[:-1]), torch.cat(tables))

@@ -39,7 +39,7 @@ class Plan:
             batch = int(np.clip(2 ** math.floor(math.log2(max(n_rows, 2) / 8)), 16, 128))
             return cls(40, batch, 3e-3, dropout=0.25, weight_decay=0.05, patience=12, min_rows=int(2 * n_rows**0.5))
         batch = int(np.clip(2 ** math.floor(math.log2(n_rows / 64)), 256, 2048))
-        steps = 3000 if n_rows < 100_000 else 5000
+        steps = 2000 if n_rows < 100_000 else 4000
         epochs = int(np.clip(math.ceil(steps * batch / n_rows), 4, 40))
         return cls(epochs, batch, learning_rate=6e-3, dropout=0.1, weight_decay=0.02, patience=10, min_rows=20)
 
@@ -121,6 +121,27 @@ class Problem:
             q = 0.5 if self.kind == "absolute" else self.quantile
             each = torch.maximum(q * above, (q - 1) * above)
         return each.mean(2)
+
+    def gradient(self, outputs: Array, targets: Array) -> tuple[Array, Array]:
+        """What to add to lower the loss, and its curvature: outputs (B, K) and scaled targets (B, T) -> (B, K) each."""
+        if self.kind == "multiclass":
+            share = np.exp(outputs - outputs.max(1, keepdims=True))
+            share /= share.sum(1, keepdims=True)
+            return np.eye(self.n_outputs)[targets[:, 0].astype(int)] - share, np.maximum(share * (1 - share), 1e-3)
+        if self.kind == "binary":
+            share = 1 / (1 + np.exp(-outputs))
+            return targets - share, np.maximum(share * (1 - share), 1e-3)
+        if self.kind == "poisson":
+            mean = np.exp(np.minimum(outputs, 30.0))
+            return targets - mean, np.maximum(mean, 1e-3)
+        if self.kind == "squared":
+            return targets - outputs, np.ones_like(outputs)
+        q = 0.5 if self.kind == "absolute" else self.quantile
+        return np.where(targets > outputs, q, q - 1.0), np.ones_like(outputs)
+
+    def mean_loss(self, outputs: Array, targets: Array) -> float:
+        """Of outputs (B, K) and scaled targets (B, T)."""
+        return float(self.loss(torch.from_numpy(outputs)[:, None], torch.from_numpy(targets)[:, None]).mean())
 
 
 @dataclass(frozen=True)
@@ -253,3 +274,30 @@ def worth_keeping(
             keep[worst] = False
             out = out - added[worst]
     return keep
+
+
+def cell_ranks(cells: Array, n_cells: Sequence[int], kinds: Sequence[str], indicators: Array) -> NDArray[np.int64]:
+    """The rank of every cell of every column, one column after the other, (all cells,).
+
+    Cells of numbers are in order already; those of categories are ranked by what rows in them have for a target.
+
+    Args:
+        cells: (B, P); -1 where absent.
+        n_cells: Per column.
+        kinds: Per column "number" or "category".
+        indicators: (B, K) targets as numbers.
+    """
+    found = []
+    centred = indicators - indicators.mean(axis=0)
+    for column, (count, kind) in enumerate(zip(n_cells, kinds, strict=True)):
+        ranks = np.arange(count)
+        there = cells[:, column] >= 0
+        if kind == "category" and there.any() and count > 1:
+            of = cells[there, column]
+            rows = np.bincount(of, minlength=count)
+            means = np.stack([np.bincount(of, y, count) for y in centred[there].T], 1) / (rows + 10)[:, None]
+            if means.shape[1] > 1:  # several outputs: along the direction in which the cells differ most
+                means = means @ np.linalg.svd(means * rows[:, None] ** 0.5, full_matrices=False)[2][:1].T
+            ranks[np.argsort(means[:, 0], kind="stable")] = np.arange(count)
+        found.append(ranks)
+    return np.concatenate(found).astype(np.int64)

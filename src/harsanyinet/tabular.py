@@ -3,7 +3,8 @@
 Three kinds of units, all behind the presence gate. A *single* unit reads one column: a piecewise-linear curve plus a
 table of levels, and next to it an embedding for the units above. A *cell* unit reads two or three columns through the
 cell that each falls into, so that what it computes can be written down as a table. A *wide* unit is a small network
-over the embeddings of its columns, for what smaller sets cannot say. Several members share the sets, each with weights
+over the embeddings of its columns, for what smaller sets cannot say. Grown *tables* over a few columns each may follow,
+when all else is fitted. Several members share the sets, each with weights
 of its own; the output is their mean, and a mean of Harsanyi networks is one.
 """
 
@@ -20,6 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from harsanyinet.fields import Connect
+from harsanyinet.growth import Tables
 from harsanyinet.network import HarsanyiNet, check_present
 
 POSITION, LEVEL, CELL = 0, 1, 2
@@ -45,6 +47,8 @@ class TableNet(HarsanyiNet):
             and is in no set.
         dropout: Share of the channels of a unit that a batch trains without.
         seed: Of the initial weights.
+        n_tables: Number of grown tables, see `take_tables`.
+        table_depth: Questions of each of them.
 
     Shape:
         - x: (B, P, 3), see `POSITION`, `LEVEL`, `CELL`; present: (P,) or (B, P) bool
@@ -74,6 +78,8 @@ class TableNet(HarsanyiNet):
         rising: Sequence[int] | None = None,
         dropout: float = 0.0,
         seed: int = 0,
+        n_tables: int = 0,
+        table_depth: int = 1,
     ) -> None:
         super().__init__()
         self.config: dict[str, Any] = {
@@ -81,6 +87,7 @@ class TableNet(HarsanyiNet):
             "sets": [list(s) for s in sets], "wide": [list(s) for s in wide], "members": members,
             "embedding": embedding, "channels": channels, "wide_channels": wide_channels, "wide_depth": wide_depth,
             "rising": None if rising is None else list(rising), "dropout": dropout, "seed": seed,
+            "n_tables": n_tables, "table_depth": table_depth,
         }  # fmt: skip
         self.n_players, self.n_outputs, self.members = len(knots), n_outputs, members
         self.embedding, self.dropout = embedding, dropout
@@ -107,28 +114,61 @@ class TableNet(HarsanyiNet):
         self.groups = nn.ModuleList()
         for size in sorted({len(s) for s in sets}):
             chosen = [s for s in sets if len(s) == size]
-            self.groups.append(_Units(chosen, channels, channels, 1, m, k, dropout, draw, from_cells=True))
+            self.groups.append(UnitGroup(chosen, channels, channels, 1, m, k, dropout, draw, from_cells=True))
         for players in wide:
-            self.groups.append(_Units([players], embedding, wide_channels, wide_depth, m, k, dropout, draw))
+            self.groups.append(UnitGroup([players], embedding, wide_channels, wide_depth, m, k, dropout, draw))
         self.bases = nn.Parameter(torch.zeros(m, k))
+        questions = torch.zeros(n_tables, table_depth, dtype=torch.long)
+        self.register_buffer("ranks", torch.zeros(sum(cells) if n_tables else 0, dtype=torch.long))
+        self.register_buffer("table_players", questions)
+        self.register_buffer("table_thresholds", questions.clone())
+        self.register_buffer("table_values", torch.zeros(n_tables, 2**table_depth, k))
+        self.ranks: Tensor
+        self.table_players: Tensor
+        self.table_thresholds: Tensor
+        self.table_values: Tensor
+
+    def take_tables(self, tables: Tables, ranks: NDArray[np.int64]) -> None:
+        """Adds grown tables, the same in every member, as units; `ranks` says the rank of each cell of each column."""
+        self.config |= {"n_tables": len(tables), "table_depth": tables.players.shape[1]}
+        self.ranks = torch.from_numpy(ranks if len(tables) else ranks[:0])
+        self.table_players = torch.from_numpy(tables.players)
+        self.table_thresholds = torch.from_numpy(tables.thresholds)
+        self.table_values = torch.from_numpy(tables.values).to(self.bases.dtype)
+
+    def table_fields(self) -> Tensor:
+        """(T, P) bool: the players of each table."""
+        asked = self.table_players
+        return torch.zeros(len(asked), self.n_players, dtype=torch.bool, device=asked.device).scatter_(1, asked, True)
+
+    def _tables(self, x: Tensor, acting: Tensor) -> Tensor:
+        """What the tables add, (B, T, K)."""
+        cell = torch.where(acting > 0, x[:, :, CELL], 0.0).long() + self.first_cell
+        answers = self.ranks[cell][:, self.table_players] > self.table_thresholds  # (B, T, D)
+        powers = 2 ** torch.arange(answers.shape[2] - 1, -1, -1, device=x.device)
+        leaf = (answers * powers).sum(2)
+        found = self.table_values[torch.arange(len(self.table_players), device=x.device), leaf]
+        return _gated(found, acting[:, self.table_players].prod(2))
 
     # Members, for training ----------------------------------------------------------------------------------------
 
     def contributions(self, x: Tensor, present: Tensor | None = None) -> Tensor:
-        """What each unit adds in each member, (units, M, B, K): single units, then the units of each group."""
+        """What each unit adds in each member, (units, M, B, K): single units, units of each group, tables."""
         own, layers, alive = self._computed(x, present)
         parts = [own.transpose(1, 2) * alive[0].T[:, None, :, None]]
         for group, zs, acts in zip(self.unit_groups(), layers, alive[1:], strict=True):
             read = [torch.bmm(z.flatten(0, 1), r) for z, r in zip(zs, group.readouts, strict=True)]  # (U M, B, K)
             total = sum(read[1:], start=read[0]).view(group.n_units, self.members, len(x), self.n_outputs)
             parts.append(total * acts.T[:, None, :, None])
+        if self.config["n_tables"]:
+            parts.append(self._tables(x, alive[0]).transpose(0, 1)[:, None].expand(-1, self.members, -1, -1))
         return torch.cat(parts)
 
     def member_outputs(self, x: Tensor, present: Tensor | None = None) -> Tensor:
         """The outputs of every member, (B, M, K)."""
         return self.bases + self.contributions(x, present).sum(0).transpose(0, 1)
 
-    def cell_unit(self, group: _Units, unit: int, cells: Tensor) -> Tensor:
+    def cell_unit(self, group: UnitGroup, unit: int, cells: Tensor) -> Tensor:
         """What one cell unit adds, as a mean over the members, for given cells (R, S) of its players: (R, K)."""
         m = self.members
         at = cells + self.first_cell[group.players[unit]]
@@ -157,7 +197,13 @@ class TableNet(HarsanyiNet):
             if len(kept):
                 (sets if group.from_cells else wide).extend(group.players[kept].tolist())
                 kept_groups.append((group, kept))
-        net = TableNet(**{**self.config, "sets": sets, "wide": wide}).to(self.bases.device)
+        settings = {**self.config, "sets": sets, "wide": wide, "n_tables": 0}
+        net = TableNet(**settings).to(self.bases)
+        net.ranks, tables = self.ranks.clone(), torch.from_numpy(keep[start:]).to(self.bases.device)
+        net.table_players, net.table_thresholds, net.table_values = (
+            part[tables] for part in (self.table_players, self.table_thresholds, self.table_values)
+        )
+        net.config["n_tables"] = len(net.table_players)
         for new, (old, kept) in zip(net.unit_groups(), kept_groups, strict=True):
             for name, parameter in old.named_parameters():
                 part = parameter.data.view(old.n_units, self.members, *parameter.shape[1:])[kept]
@@ -180,6 +226,7 @@ class TableNet(HarsanyiNet):
         for group in self.unit_groups():
             for readout in group.readouts:
                 readout.data.mul_(factor)
+        self.table_values.mul_(factor)
         self.bases.data.mul_(factor).add_(torch.as_tensor(shift, dtype=factor.dtype, device=factor.device))
 
     # A Harsanyi network -------------------------------------------------------------------------------------------
@@ -190,6 +237,8 @@ class TableNet(HarsanyiNet):
         found = [_gated(own.permute(1, 0, 2, 3).flatten(2), alive[0])]
         for zs, acts in zip(layers, alive[1:], strict=True):
             found.extend(_gated(z.permute(2, 0, 1, 3).flatten(2), acts) for z in zs)
+        if self.config["n_tables"]:
+            found.append(self._tables(x, alive[0]))
         return found
 
     @property
@@ -201,6 +250,8 @@ class TableNet(HarsanyiNet):
         for group in self.unit_groups():
             for readout in group.readouts:
                 found.append(readout.view(group.n_units, -1, k).permute(2, 0, 1) / m)
+        if t := self.config["n_tables"]:
+            found.append(m * eye[:, None].expand(k, t, k))
         return found
 
     @property
@@ -221,6 +272,10 @@ class TableNet(HarsanyiNet):
                 else:
                     mask[:, width - group.n_units :] = torch.eye(group.n_units, dtype=torch.bool)
                 found.append(mask)
+        if t := self.config["n_tables"]:
+            mask = torch.zeros(t, sum(map(len, found)), dtype=torch.bool)
+            mask[:, :n] = self.table_fields().cpu()
+            found.append(mask)
         return [mask.to(self.bases.device) for mask in found]
 
     def player_map(self) -> Tensor:
@@ -270,12 +325,12 @@ class TableNet(HarsanyiNet):
             layers.append(group(cells if group.from_cells else embedded))
         return own.view(self.n_players, n_rows, m, self.n_outputs), layers, alive
 
-    def unit_groups(self) -> list[_Units]:
+    def unit_groups(self) -> list[UnitGroup]:
         """Units of equal shape, cell units first."""
         return list(self.groups)  # type: ignore[arg-type]
 
 
-class _Units(nn.Module):
+class UnitGroup(nn.Module):
     """U units of C channels in each of M members: a small network each over the vectors of its players."""
 
     def __init__(

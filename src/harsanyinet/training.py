@@ -36,6 +36,7 @@ class TrainingConfig:
         weight_decay: Decoupled for both optimizers: each step also shrinks the `decayed_parameters` by
             ``learning_rate * weight_decay`` of themselves.
         momentum: For ``"sgd"`` only.
+        beta2: For ``"adamw"`` only: how slowly it forgets the size of gradients.
         schedule: The learning rate of each step, see `learning_rate_factor`.
         clip_norm: Upper bound on the norm of the whole gradient, or None.
         patience: Stop after so many epochs without weights worth keeping (see `tolerance`); None to run all epochs.
@@ -52,6 +53,7 @@ class TrainingConfig:
     learning_rate: float = 1e-3
     weight_decay: float = 0.0
     momentum: float = 0.0
+    beta2: float = 0.999
     schedule: Schedule = "constant"
     clip_norm: float | None = None
     patience: int | None = None
@@ -70,6 +72,7 @@ class TrainingConfig:
             "optimizer": (self.optimizer in get_args(OptimizerName), f"one of {get_args(OptimizerName)}"),
             "learning_rate": (0 < self.learning_rate < math.inf, "positive"),
             "weight_decay": (0 <= self.weight_decay < math.inf, "at least zero"),
+            "beta2": (0 <= self.beta2 < 1, "in [0, 1)"),
             "momentum": (momentum_fits, "in [0, 1), and zero unless optimizer='sgd'"),
             "schedule": (self.schedule in get_args(Schedule), f"one of {get_args(Schedule)}"),
             "clip_norm": (self.clip_norm is None or 0 < self.clip_norm < math.inf, "positive or None"),
@@ -188,7 +191,7 @@ def _make_optimizer(module: nn.Module, config: TrainingConfig) -> Optimizer:
     if not trainable:
         raise ValueError("module must have a parameter that requires a gradient, however: it has none")
     if config.optimizer == "adamw":
-        return AdamW(trainable, lr=config.learning_rate, weight_decay=0.0, fused=True)
+        return AdamW(trainable, lr=config.learning_rate, betas=(0.9, config.beta2), weight_decay=0.0, fused=True)
     return SGD(trainable, lr=config.learning_rate, momentum=config.momentum)
 
 
@@ -299,7 +302,8 @@ def fit_module(
 
     rows, held_out = _checked(x, y, sample_weight), None
     if validation is not None:
-        held_out = _checked(*validation, of="validation ")
+        held_x, held_y, *held_weight = validation
+        held_out = _checked(held_x, held_y, held_weight[0] if held_weight else None, of="validation ")
     elif config.validation_share > 0:
         rows, held_out = _split(rows, config.validation_share, splitting)
     elif config.patience is not None:

@@ -6,7 +6,6 @@ run again: delete its line for that. Several processes may add lines at once.
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 import warnings
@@ -25,6 +24,7 @@ from harsanyinet.certificate import versions
 from harsanyinet.datasets import DatasetNotFoundError, Table
 from harsanyinet.experiments import results
 from harsanyinet.experiments.models import MODELS, OURS, SEED
+from harsanyinet.experiments.results import append, read_lines
 
 CENSUS_TRAIN_ROWS = 32_561
 WHAT = (
@@ -125,22 +125,10 @@ def measure(
     return found | ({"auc": roc_auc_score(truth, predicted[:, 1])} if predicted.shape[1] == 2 else {})
 
 
-def append(path: Path, record: dict[str, Any]) -> None:
-    """Adds a line in one write, on a line of its own even after a torn one."""
-    with path.open("ab+", buffering=0) as file:
-        file.seek(max(0, file.tell() - 1))
-        before = "" if file.read(1) in (b"", b"\n") else "\n"
-        file.write((before + json.dumps(record) + "\n").encode())
-
-
 def read(path: Path) -> dict[tuple[str, str, int], dict[str, Any]]:
     """One record per cell, a finished one before an error; a torn line is no JSON, and its cell is run again."""
     found: dict[tuple[str, str, int], dict[str, Any]] = {}
-    for line in path.read_text().splitlines() if path.exists() else []:
-        try:
-            record = json.loads(line)
-        except json.JSONDecodeError:
-            continue
+    for record in read_lines(path):
         cell = (record["model"], record["dataset"], record["fold"])
         if cell not in found or "error" in found[cell]:
             found[cell] = record

@@ -28,7 +28,7 @@ def _strings(x: pd.DataFrame) -> list[str]:
     return [name for name in x.columns if not pd.api.types.is_numeric_dtype(x[name])]
 
 
-def _as_categories(x: pd.DataFrame) -> Callable[[pd.DataFrame], pd.DataFrame]:
+def as_categories(x: pd.DataFrame) -> Callable[[pd.DataFrame], pd.DataFrame]:
     """Strings -> pandas categories, those of ``x``; any other is missing."""
     levels = {name: sorted(x[name].dropna().unique()) for name in _strings(x)}
     return lambda frame: frame.assign(
@@ -51,7 +51,7 @@ def harsanyinet_fast(x: pd.DataFrame, y: NDArray[Any], task: str, threads: int) 
 def lightgbm(x: pd.DataFrame, y: NDArray[Any], task: str, threads: int) -> Predict:  # noqa: D103
     from lightgbm import LGBMClassifier, LGBMRegressor
 
-    kind, coded = LGBMClassifier if task == "classification" else LGBMRegressor, _as_categories(x)
+    kind, coded = LGBMClassifier if task == "classification" else LGBMRegressor, as_categories(x)
     return _predict(kind(n_estimators=200, random_state=SEED, n_jobs=threads, verbosity=-1).fit(coded(x), y), coded)
 
 
@@ -59,14 +59,14 @@ def hist_gradient_boosting(x: pd.DataFrame, y: NDArray[Any], task: str, threads:
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     kind = HistGradientBoostingClassifier if task == "classification" else HistGradientBoostingRegressor
-    coded = _as_categories(x)
+    coded = as_categories(x)
     return _predict(kind(categorical_features="from_dtype", random_state=SEED).fit(coded(x), y), coded)
 
 
 def xgboost(x: pd.DataFrame, y: NDArray[Any], task: str, threads: int) -> Predict:  # noqa: D103
     from xgboost import XGBClassifier, XGBRegressor
 
-    kind, coded = XGBClassifier if task == "classification" else XGBRegressor, _as_categories(x)
+    kind, coded = XGBClassifier if task == "classification" else XGBRegressor, as_categories(x)
     return _predict(kind(enable_categorical=True, random_state=SEED, n_jobs=threads).fit(coded(x), y), coded)
 
 
@@ -106,7 +106,7 @@ def ebm(x: pd.DataFrame, y: NDArray[Any], task: str, threads: int) -> Predict:
     from interpret.glassbox import ExplainableBoostingClassifier, ExplainableBoostingRegressor
 
     kind = ExplainableBoostingClassifier if task == "classification" else ExplainableBoostingRegressor
-    coded = _as_categories(x)
+    coded = as_categories(x)
     return _predict(kind(random_state=SEED, n_jobs=threads).fit(coded(x), y), coded)
 
 
@@ -114,7 +114,7 @@ def realmlp(x: pd.DataFrame, y: NDArray[Any], task: str, threads: int) -> Predic
     """RealMLP-TD-S of pytabkit, a network with tuned defaults."""
     from pytabkit import RealMLP_TD_S_Classifier, RealMLP_TD_S_Regressor
 
-    kind, coded = RealMLP_TD_S_Classifier if task == "classification" else RealMLP_TD_S_Regressor, _as_categories(x)
+    kind, coded = RealMLP_TD_S_Classifier if task == "classification" else RealMLP_TD_S_Regressor, as_categories(x)
     model = kind(device="cpu", random_state=SEED, n_threads=threads, verbosity=0)
     logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)  # its trainer speaks at every fit and prediction
     return _predict(model.fit(coded(x), y), coded)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,3 +18,20 @@ def prepare(path: Path) -> None:
 def write(path: Path, result: dict[str, Any]) -> None:
     """Writes a result as JSON, whole or not at all."""
     files.write_beside(path, (json.dumps(result, indent=1, allow_nan=False) + "\n").encode())
+
+
+def append(path: Path, record: dict[str, Any]) -> None:
+    """Adds a line in one write, on a line of its own even after a torn one."""
+    with path.open("ab+", buffering=0) as file:
+        file.seek(max(0, file.tell() - 1))
+        before = "" if file.read(1) in (b"", b"\n") else "\n"
+        file.write((before + json.dumps(record) + "\n").encode())
+
+
+def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The records that `append` wrote; a torn line is no JSON, and is passed over."""
+    for line in path.read_text().splitlines() if path.exists() else []:
+        try:
+            yield json.loads(line)
+        except json.JSONDecodeError:
+            continue
