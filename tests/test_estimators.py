@@ -719,9 +719,9 @@ def test_the_order_of_the_table_does_not_decide_what_is_pruned(monkeypatch):
     """Of a table sorted by its label the first rows are of one class; units are judged by the first that are passed."""
     judge, seen = estimators.worth_keeping, []
 
-    def recorded(net, x, y, problem, weight):
+    def recorded(net, x, y, problem, weight, **options):
         seen.append((y[:, 0].numpy(), weight.numpy()))
-        return judge(net, x, y, problem, weight)
+        return judge(net, x, y, problem, weight, **options)
 
     monkeypatch.setattr(estimators, "worth_keeping", recorded)
     y = np.arange(400) >= 200

@@ -109,7 +109,7 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
             frame, targets, weight = frame[weight > 0], targets[weight > 0], weight[weight > 0]
         names = [str(name) for name in frame.columns]
         seed = int(np.random.RandomState().randint(2**31) if self.random_state is None else _seed(self.random_state))
-        plan = Plan.of(len(frame))
+        plan = Plan.of(len(frame), problem.classifies)
         limits = Limits.of(self, names)
         categories = [frame.columns[i] for i in positions(self.categorical, names, "categorical")]
         coding = Coding(min_rows=plan.min_rows)
@@ -124,10 +124,11 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
             self.history_, held_out = self._train(net, coded, targets, weight, problem, plan, seed)
             net = net.cpu()
             if held_out is not None and not self.history_.interrupted:
-                net = net.pruned(worth_keeping(net, *held_out[:2], problem, *held_out[2:])).eval()
+                keep = worth_keeping(net, *held_out[:2], problem, *held_out[2:], relevant=relevant)
+                net = net.pruned(keep).eval()
                 columns = [i for i in relevant if i not in limits.rising]
                 self._grow(net, coded, problem.scaled(targets), weight, problem, limits, columns, seed)
-            net.rescale_(problem.scale, problem.shift)
+            net.rescale_(problem.scale, [0.0] * problem.n_outputs)  # the shift may be too large for float32
             self._finish(net, problem)
             rows = np.random.default_rng(seed).permutation(len(coded))[:2000]
             values = self.folded_.shapley(self.folded_.contributions(torch.from_numpy(coded[rows])))
@@ -257,7 +258,8 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
         config = TrainingConfig(
             epochs=self.epochs or plan.epochs, batch_size=self.batch_size or plan.batch_size, schedule="onecycle",
             beta2=0.99, learning_rate=self.learning_rate or plan.learning_rate, weight_decay=plan.weight_decay,
-            masked_share=self.masked_share, tolerance=0.02, patience=plan.patience if validated else None,
+            masked_share=self.masked_share, tolerance=0.005 if problem.classifies else 0.02,
+            patience=plan.patience if validated else None,
         )  # fmt: skip
         module, device = _Members(net), self.device
 
@@ -285,11 +287,13 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
             X: Rows, as for `predict`.
             present: (P,) or (B, P) bool; columns that are not present count as missing.
         """
-        frame, added = self._contributions(X, present)
+        frame, coded, mask = self._input(X, present)
         kept = frame.copy()
+        with torch.inference_mode(), self._threads():
+            added = self.folded_.contributions(coded, mask)
         return Explanation(
             values=self.folded_.shapley(added).numpy(),
-            base_values=self.folded_.base.numpy().copy(),
+            base_values=self.folded_.base.double().numpy() + self.problem_.shift,
             coalitions=self.folded_.coalitions,
             dividends=np.swapaxes(added.numpy(), 0, 1),
             feature_names=self.encoder_.names,
@@ -302,7 +306,11 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
         """How far the members disagree: the standard deviation of their Shapley values, (B, P[, K])."""
         coded = self._coded(X)[1]
         n, net = coded.shape[1], self.network_
-        groups = [net.player_map(), *(F.one_hot(group.players, n).sum(1) > 0 for group in net.unit_groups())]
+        groups = [
+            net.player_map(),
+            *(F.one_hot(g.players, n).sum(1) > 0 for g in net.unit_groups()),
+            net.table_fields(),
+        ]
         members = torch.cat(groups).to(coded.dtype)  # (units, P)
         share = members / members.sum(1, keepdim=True)
         with torch.no_grad(), self._threads():
@@ -333,21 +341,20 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
         storage.save(self, path)
 
     def _raw(self, X: Any, present: ArrayLike | None = None) -> Array:
-        """Raw outputs, (B,) or (B, K)."""
-        _, added = self._contributions(X, present)
-        out = (self.folded_.base + added.sum(0)).numpy()
-        return out[:, 0] if out.shape[1] == 1 else out
-
-    def _contributions(self, X: Any, present: ArrayLike | None) -> tuple[pd.DataFrame, Tensor]:
-        frame, coded = self._coded(X)
-        mask = None
-        if present is not None:
-            array = np.array(present)
-            if array.dtype != bool:
-                raise TypeError(f"present must be bool, True where a column is there, however: {array.dtype}")
-            mask = check_present(torch.from_numpy(array), len(coded), coded.shape[1])
+        """Raw outputs, (B,) or (B, K), float64."""
+        _, coded, mask = self._input(X, present)
         with torch.inference_mode(), self._threads():
-            return frame, self.folded_.contributions(coded, mask)
+            out = self.folded_.outputs(coded, mask).numpy() + self.problem_.shift
+        return np.asarray(out[:, 0] if out.shape[1] == 1 else out)
+
+    def _input(self, X: Any, present: ArrayLike | None) -> tuple[pd.DataFrame, Tensor, Tensor | None]:
+        frame, coded = self._coded(X)
+        if present is None:
+            return frame, coded, None
+        array = np.array(present)
+        if array.dtype != bool:
+            raise TypeError(f"present must be bool, True where a column is there, however: {array.dtype}")
+        return frame, coded, check_present(torch.from_numpy(array), len(coded), coded.shape[1])
 
     def _coded(self, X: Any) -> tuple[pd.DataFrame, Tensor]:
         check_is_fitted(self)

@@ -92,6 +92,16 @@ class FoldedTable:
             self._chunk(x[rows], None if present is None else present[rows], out[:, rows])
         return out
 
+    def outputs(self, x: Tensor, present: Tensor | None = None) -> Tensor:
+        """(B, K) float64: the base and the sum of all contributions, without keeping these."""
+        parts = []
+        for start in range(0, len(x), _CHUNK):
+            rows = slice(start, start + _CHUNK)
+            added = x.new_empty(len(self.coalitions), len(x[rows]), self.n_outputs)
+            self._chunk(x[rows], None if present is None else present[rows], added)
+            parts.append(added.sum(0).double())
+        return self.base.double() + (torch.cat(parts) if parts else x.new_zeros(0, self.n_outputs).double())
+
     def _chunk(self, x: Tensor, present: Tensor | None, out: Tensor) -> None:
         here = ~x[:, :, POSITION].isnan()
         if present is not None:
@@ -183,7 +193,7 @@ def _fold(net: TableNet) -> FoldedTable:
             columns.append(torch.cat([at, at[-1:]]))
         return torch.cat([*columns, levels.view(-1, m, width)])
 
-    own = tables(net.own_curves(), net.steps, k).mean(1)
+    own = tables(net.own_curves(), net.own_steps(), k).mean(1)
     embedding = tables(net.slopes, net.table, d).transpose(0, 1).contiguous()
     cells, wide, members = [], [], [torch.eye(n, dtype=torch.bool)]
     for group in net.unit_groups():

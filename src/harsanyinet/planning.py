@@ -33,13 +33,16 @@ class Plan:
     min_rows: int
 
     @classmethod
-    def of(cls, n_rows: int) -> Plan:
-        """Small tables are passed often, in small batches and with strong dropout; large ones a few times."""
+    def of(cls, n_rows: int, classifies: bool) -> Plan:
+        """Small tables are passed often, in small batches and with strong dropout; large ones a few times.
+
+        Classes say less than numbers do, and are learned by heart sooner.
+        """
         if n_rows < 5_000:
             batch = int(np.clip(2 ** math.floor(math.log2(max(n_rows, 2) / 8)), 16, 128))
             return cls(40, batch, 3e-3, dropout=0.25, weight_decay=0.05, patience=12, min_rows=int(2 * n_rows**0.5))
         batch = int(np.clip(2 ** math.floor(math.log2(n_rows / 64)), 256, 2048))
-        steps = 2000 if n_rows < 100_000 else 4000
+        steps = (1000 if classifies else 2000) * (1 if n_rows < 100_000 else 2)
         epochs = int(np.clip(math.ceil(steps * batch / n_rows), 4, 40))
         return cls(epochs, batch, learning_rate=6e-3, dropout=0.1, weight_decay=0.02, patience=10, min_rows=20)
 
@@ -232,11 +235,19 @@ def positions(keys: Sequence[str | int] | None, names: Sequence[str], what: str)
 
 
 def worth_keeping(
-    net: TableNet, x: Tensor, y: Tensor, problem: Problem, weight: Tensor | None = None, *, max_rows: int = 4000
+    net: TableNet,
+    x: Tensor,
+    y: Tensor,
+    problem: Problem,
+    weight: Tensor | None = None,
+    *,
+    relevant: Sequence[int] | None = None,
+    max_rows: int = 4000,
 ) -> NDArray[np.bool_]:
     """Which units lower the loss on rows that their member did not learn from, with all players and with some.
 
-    Units go one by one, the most useless first, for as long as what one saves is within half a standard error of zero.
+    Units go one by one, the most useless first, for as long as what one saves is within a standard error of zero;
+    for a column by itself that screening found to be irrelevant, within three.
 
     Args:
         net: The trained network.
@@ -244,6 +255,7 @@ def worth_keeping(
         y: (B, T + 1), the last column the member that did not learn from the row.
         problem: Gives the loss.
         weight: (B,) of the rows; None for equal ones.
+        relevant: Columns that screening found something in; None for all.
         max_rows: Rows to judge by, the first ones.
     """
     x, y = x[:max_rows], y[:max_rows]
@@ -260,14 +272,16 @@ def worth_keeping(
         ], 1)  # fmt: skip
         target = y[:, None, :-1].repeat(2, 1, 1)
         out = net.bases[member].repeat(2, 1) + added.sum(0)  # (2 B, K)
-        keep = np.ones(len(added), dtype=bool)
+        keep, errors = np.ones(len(added), dtype=bool), np.ones(len(added))
+        errors[: x.shape[1]] = 1.0 if relevant is None else 3.0
+        errors[list(relevant or ())] = 1.0
         while keep.any():
             now = problem.loss(out[:, None], target)[:, 0]
             better = torch.full((len(added),), -math.inf)
             for unit in np.flatnonzero(keep):
                 gain = problem.loss((out - added[unit])[:, None], target)[:, 0] - now  # what the unit is worth, by row
                 gain = gain.view(2, -1).mean(0) * important
-                better[unit] = -(gain.mean() - 0.5 * gain.std() / len(gain) ** 0.5)
+                better[unit] = -(gain.mean() - errors[unit] * gain.std() / len(gain) ** 0.5)
             worst = int(better.argmax())
             if better[worst] <= 0:
                 break

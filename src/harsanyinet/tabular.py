@@ -27,6 +27,8 @@ from harsanyinet.network import HarsanyiNet, check_present
 POSITION, LEVEL, CELL = 0, 1, 2
 """What a coded column holds: a place between the knots (NaN: absent), a row of the level table, a cell."""
 
+_LEVEL_GAIN = 4.0  # a level is one weight, where a curve has many: let it move as quickly
+
 
 class TableNet(HarsanyiNet):
     """A network over coded columns, `members` of them side by side.
@@ -98,7 +100,12 @@ class TableNet(HarsanyiNet):
             return nn.Parameter((torch.rand(shape, generator=draw) * 2 - 1) * bound)
 
         pieces = max(max(knots) - 1, 1)
-        self.slopes = uniform(n, pieces, m * d, bound=pieces**-0.5)  # of the embeddings
+        each = torch.tensor([max(count - 1, 1) for count in knots])[:, None, None]
+        self.slopes = uniform(n, pieces, m * d, bound=1.0)  # of the embeddings
+        self.slopes.data *= each**-0.5
+        # Many pieces move a curve quickly, one piece does not: its slope counts for more.
+        self.register_buffer("gain", (64 / each) ** 0.5, persistent=False)
+        self.gain: Tensor
         self.table = uniform(sum(levels), m * d, bound=1.0)
         start = 0.0 if rising is None else 0.01 * torch.tensor(rising).abs()[:, None, None]
         self.curves = nn.Parameter(torch.zeros(n, pieces, m * k) + start)  # of what a column adds by itself
@@ -178,10 +185,15 @@ class TableNet(HarsanyiNet):
 
     def own_curves(self) -> Tensor:
         """(P, pieces, M K): rises of what a column adds by itself; of one sign where the column is monotone."""
+        curves = self.gain * self.curves
         if self.config["rising"] is None:
-            return self.curves
+            return curves
         sign = self.rising[:, None, None]
-        return torch.where(sign == 0, self.curves, sign * self.curves.abs())
+        return torch.where(sign == 0, curves, sign * curves.abs())
+
+    def own_steps(self) -> Tensor:
+        """(levels, M K): what a level adds to that."""
+        return _LEVEL_GAIN * self.steps
 
     def pruned(self, keep: NDArray[np.bool_]) -> TableNet:
         """The same network without some of its units; `keep` is in the order of `contributions`.
@@ -311,7 +323,7 @@ class TableNet(HarsanyiNet):
         position = torch.where(here, x[:, :, POSITION], 0.0).T  # (P, B)
         level = torch.where(here, x[:, :, LEVEL], 0.0).long().T + self.first_level[:, None]
         codes = (position[:, :, None] - torch.arange(self.slopes.shape[1], device=x.device)).clamp_(0, 1)
-        own = torch.bmm(codes, self.own_curves()) + F.embedding(level, self.steps)
+        own = torch.bmm(codes, self.own_curves()) + F.embedding(level, self.own_steps())
         alive, layers = [acting], []
         embedded = cells = x.new_zeros(0)
         for group in self.unit_groups():
