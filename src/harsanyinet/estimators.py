@@ -160,7 +160,7 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
         ranks = np.where(cells >= 0, order[np.maximum(cells, 0) + first], -1)
         tables = grow(
             ranks, max(n_cells), outputs, y, gradient=problem.gradient, loss=problem.mean_loss,
-            judged=np.where(fold < self.members, fold % _TRIALS, -1), allowed=limits.allow,
+            judged=np.where(fold < min(self.members, _TRIALS), fold, -1), allowed=limits.allow,
             columns=columns, weight=weight, growth=Growth(most=self.max_tables), seed=seed,
             progress=self.progress,
         )  # fmt: skip

@@ -69,6 +69,8 @@ class Growth:
         rate: Share of the best step that each table takes.
         shrink: Curvature added to that of every cell: few rows move little.
         rows: Share of the rows that a table is grown on.
+        tolerance: As many tables are grown as keep the loss of the trials within this share of the best: what is grown
+            on all rows, on top of all members, goes on to pay for longer than it did in a trial.
         patience: Stop when so many tables have not lowered the loss of the trials.
     """
 
@@ -77,6 +79,7 @@ class Growth:
     rate: float = 0.07
     shrink: float = 3.0
     rows: float = 0.9
+    tolerance: float = 0.001
     patience: int = 120
 
 
@@ -130,7 +133,9 @@ def grow(
         while len(tried) <= growth.most and len(tried) - int(np.argmin(tried)) <= growth.patience:
             tried.append(pooled([next(trial)[1] for trial in trials]))
             bar.update()
-        found = [table for table, _ in islice(booster.steps(outputs, weight, seed), int(np.argmin(tried)))]
+        good = np.flatnonzero(np.array(tried) <= min(tried) + growth.tolerance * abs(min(tried)))
+        n_tables = int(good[-1]) if int(np.argmin(tried)) else 0
+        found = [table for table, _ in islice(booster.steps(outputs, weight, seed), n_tables)]
     if not found:
         return Tables.none(outputs.shape[1], growth.depth)
     players, thresholds, values = map(np.array, zip(*found, strict=True))
