@@ -68,7 +68,6 @@ class FoldedTable:
     first_level: Tensor  # (P,) row of its first level
     own: Tensor  # (knots and levels, K)
     embedding: Tensor  # (M, knots and levels, d)
-    first_cell: Tensor
     cells: tuple[_Cells, ...]
     wide: tuple[_Wide, ...]
     tables: _Tables | None
@@ -214,7 +213,7 @@ def _fold(net: TableNet) -> FoldedTable:
     coalitions, position = unite_coalitions(torch.cat(members).numpy())
     return FoldedTable(
         base=net.base.detach(), coalitions=coalitions, position=torch.from_numpy(position), first_knot=first_knot,
-        first_level=net.first_level + n_knots, own=own, embedding=embedding, first_cell=net.first_cell,
+        first_level=net.first_level + n_knots, own=own, embedding=embedding,
         cells=tuple(cells), wide=tuple(wide), tables=grown,
     )  # fmt: skip
 
