@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: demo test lint types unit bench clean
+.PHONY: demo test lint types unit bench bench-tables clean
 
 demo: $(VENV)/.demo
 	$(BIN)/harsanyinet demo
@@ -26,6 +26,13 @@ bench: $(VENV)/.dev
 	$(BIN)/harsanyinet bench exactness
 	$(BIN)/python -m harsanyinet.experiments.readme
 
+bench-tables: $(VENV)/.bench  # hours; what is done is not done again
+	$(BIN)/harsanyinet bench accuracy
+	$(BIN)/harsanyinet bench speed
+	$(BIN)/harsanyinet bench subsets
+	$(BIN)/harsanyinet bench large
+	$(BIN)/python -m harsanyinet.experiments.readme
+
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
@@ -35,6 +42,10 @@ $(VENV)/.demo: $(BIN)/python pyproject.toml constraints.txt
 
 $(VENV)/.dev: $(BIN)/python pyproject.toml constraints.txt
 	$(INSTALL) --editable '.[dev]'
+	touch $@
+
+$(VENV)/.bench: $(VENV)/.dev
+	$(INSTALL) --editable '.[dev,bench]'
 	touch $@
 
 clean:

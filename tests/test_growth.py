@@ -1,4 +1,4 @@
-"""Boosted tables: against a loop over rows, on targets whose tables are known, and where they must not grow."""
+"""Boosted tables: on targets whose tables are known, and where they must not grow."""
 
 from __future__ import annotations
 
@@ -10,6 +10,16 @@ from harsanyinet.planning import Problem, cell_ranks
 
 SQUARED = Problem("squared", ["output"], [0.0], [1.0])
 BINARY = Problem("binary", ["yes"], [0.0], [1.0])
+
+
+def fields(tables: Tables, n_players: int) -> np.ndarray:
+    """(T, P): the columns of each table."""
+    return np.array([np.isin(np.arange(n_players), players) for players in tables.players]).reshape(-1, n_players)
+
+
+def added(tables: Tables, ranks: np.ndarray) -> np.ndarray:
+    """What the tables add to each row, (B, K)."""
+    return np.array([by_hand(tables, row) for row in ranks])
 
 
 def by_hand(tables: Tables, row: np.ndarray) -> np.ndarray:
@@ -28,7 +38,7 @@ def boosted(ranks, y, problem=SQUARED, *, allowed=lambda s: True, columns=None, 
     start = np.zeros((len(y), problem.n_outputs))
     return grow(
         ranks, n_ranks, start, y, gradient=problem.gradient, loss=problem.mean_loss, judged=judged, allowed=allowed,
-        columns=range(ranks.shape[1]) if columns is None else columns, growth=Growth(depth=3, **options),
+        columns=range(ranks.shape[1]) if columns is None else columns, growth=Growth(**{"depth": 3, **options}),
     )  # fmt: skip
 
 
@@ -37,34 +47,19 @@ def ranks():
     return np.random.default_rng(0).integers(0, 8, (1500, 5))
 
 
-def test_values_are_those_of_the_answers(ranks):
-    rng = np.random.default_rng(1)
-    tables = Tables(
-        rng.integers(0, 5, (7, 3)), rng.integers(0, 7, (7, 3)), rng.normal(size=(7, 8, 2)).astype(np.float32)
-    )
-    rows = ranks[:50].copy()
-    rows[rng.random(rows.shape) < 0.2] = -1
-    np.testing.assert_allclose(tables.of(rows).sum(0), [by_hand(tables, row) for row in rows], atol=1e-5)
-
-
-def test_fields_are_the_columns_asked_about():
-    tables = Tables(np.array([[0, 2], [1, 1]]), np.zeros((2, 2), dtype=int), np.zeros((2, 4, 1), dtype=np.float32))
-    assert tables.fields(3).tolist() == [[True, False, True], [False, True, False]]
-
-
 def test_an_interaction_is_found_and_named(ranks):
     y = np.where((ranks[:, 1] > 3) & (ranks[:, 3] > 4), 2.0, 0.0)[:, None] - 0.3
     tables = boosted(ranks, y, most=60, rate=0.3)
-    left = y[:, 0] - tables.of(ranks).sum(0)[:, 0]
+    left = y[:, 0] - added(tables, ranks)[:, 0]
     assert left.var() < 0.02 * y.var()
-    weight = np.abs(tables.values).sum((1, 2)) @ tables.fields(5)
+    weight = np.abs(tables.values).sum((1, 2)) @ fields(tables, 5)
     assert weight[[1, 3]].min() > 10 * weight[[0, 2, 4]].max()
 
 
 def test_noise_grows_nothing_much(ranks):
     y = np.random.default_rng(3).normal(size=(len(ranks), 1))
     tables = boosted(ranks, y, most=100)
-    assert tables.of(ranks).sum(0).var() < 0.05
+    assert added(tables, ranks).var() < 0.05
 
 
 LOSSES = [
@@ -85,7 +80,7 @@ def test_every_loss_falls(ranks, problem):
     y = np.asarray(y, dtype=np.float64)[:, None]
     tables = boosted(ranks, y, problem, most=80, rate=0.2)
     start = np.zeros((len(y), problem.n_outputs))
-    assert problem.mean_loss(start + tables.of(ranks).sum(0), y) < 0.97 * problem.mean_loss(start, y)
+    assert problem.mean_loss(start + added(tables, ranks), y) < 0.97 * problem.mean_loss(start, y)
 
 
 def test_gradients_are_those_of_the_loss():
@@ -116,18 +111,36 @@ def test_absent_rows_neither_teach_nor_get_anything(ranks):
     absent[::2, 0] = -1
     y = (ranks[:, 0] > 3).astype(np.float64)[:, None] + np.where(absent[:, :1] < 0, 50.0, 0.0)
     tables = boosted(absent, y, columns=[0], most=50, rate=0.3)
-    added = tables.of(absent).sum(0)[:, 0]
-    assert (added[absent[:, 0] < 0] == 0).all()
-    assert added.max() < 2
+    found = added(tables, absent)[:, 0]
+    assert (found[absent[:, 0] < 0] == 0).all()
+    assert found.max() < 2
 
 
 def test_sets_that_are_not_allowed_are_not_used(ranks):
     y = (ranks[:, 0] > 3).astype(np.float64)[:, None] * (ranks[:, 1] > 3)[:, None] + (ranks[:, 2] > 5)[:, None]
     tables = boosted(ranks, y, allowed=lambda s: not {0, 1} <= set(s), most=30)
-    fields = tables.fields(5)
+    sets = fields(tables, 5)
     assert len(tables)
-    assert not (fields[:, 0] & fields[:, 1]).any()
-    assert boosted(ranks, y, columns=[2], most=5).fields(5)[:, [0, 1, 3, 4]].sum() == 0
+    assert not (sets[:, 0] & sets[:, 1]).any()
+    assert fields(boosted(ranks, y, columns=[2], most=5), 5)[:, [0, 1, 3, 4]].sum() == 0
+
+
+def test_rows_that_are_there_twice_teach_what_few_columns_say(ranks):
+    y = ((ranks[:, 0] > 3) * 1.0 + (ranks[:, 1] > 3))[:, None] - 1.0
+    alone = np.where(np.arange(5) == 0, ranks, -1)  # only the first column is there
+    twice, targets = np.concatenate([ranks, alone]), np.concatenate([y, y])
+    before = added(boosted(ranks, y, most=100, rate=0.2, few=0.0), alone)
+    after = added(boosted(twice, targets, most=100, rate=0.2), alone)
+    best = (ranks[:, :1] > 3) - 0.5
+    assert np.abs(after - best).mean() < 0.1 < np.abs(before - best).mean()
+
+
+def test_few_columns_are_four_at_most(ranks):
+    y = np.random.default_rng(7).normal(size=(len(ranks), 1)) + ranks.sum(1, keepdims=True)
+    wide = boosted(ranks, y, most=40, few=0.0, depth=6)
+    few = boosted(ranks, y, most=40, few=1.0, depth=6)
+    assert fields(wide, 5).sum(1).max() == 5
+    assert set(fields(few, 5).sum(1)) == {1, 2, 3, 4}
 
 
 def test_weights_count(ranks):
@@ -136,18 +149,18 @@ def test_weights_count(ranks):
     other[1::2] = 7.0
     judged = np.where(np.arange(len(y)) % 10 == 0, 0, -1)
     weight = np.where(np.arange(len(y)) % 2, 0.0, 1.0)
-    found = grow(
+    tables = grow(
         ranks, 8, np.zeros_like(y), other, gradient=SQUARED.gradient, loss=SQUARED.mean_loss, judged=judged,
         allowed=lambda s: True, columns=[0], weight=weight, growth=Growth(depth=1, most=60, rate=0.3),
-    ).of(ranks).sum(0)  # fmt: skip
-    assert np.abs(found - y).max() < 0.1
+    )  # fmt: skip
+    assert np.abs(added(tables, ranks) - y).max() < 0.1
 
 
 def test_nothing_to_grow_on(ranks):
     y = np.zeros((len(ranks), 1))
     assert len(boosted(ranks, y, columns=[])) == 0
     assert len(boosted(ranks, y, most=5)) == 0  # no loss to lower
-    assert Tables.none(2, 3).of(ranks).shape == (0, len(ranks), 2)
+    assert Tables.none(2, 3).values.shape == (0, 8, 2)
 
 
 def test_the_same_seed_gives_the_same_tables(ranks):

@@ -107,9 +107,9 @@ def _parser() -> argparse.ArgumentParser:
     bench = commands.add_parser("bench", help="run a benchmark and write its result file")
     bench.add_argument(
         "name",
-        choices=["core", "exactness", "accuracy", "speed", "subsets"],
+        choices=["core", "exactness", "accuracy", "speed", "subsets", "large"],
         help="core: networks; exactness: Census, RMSE; accuracy, speed, subsets: tables beside other models, resumed "
-        "where they stopped",
+        "where they stopped; large: a million rows",
     )
     bench.add_argument("-o", "--out", type=Path, help="result file (default: results/bench_NAME.json)")
     bench.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
@@ -176,7 +176,8 @@ def _bench(arguments: argparse.Namespace) -> int:
 
     given = {name: getattr(arguments, name) for name in ("only", "models", "threads")}
     options = {name: value for name, value in given.items() if value is not None}
-    known = {"accuracy": set(given), "speed": {"threads"}, "subsets": {"threads"}}.get(arguments.name, set())
+    threaded = {"threads"} if arguments.name in ("speed", "subsets", "large") else set()
+    known = set(given) if arguments.name == "accuracy" else threaded
     if wrong := sorted(options.keys() - known):
         raise ValueError(f"--{wrong[0]} is no option of this benchmark, however: bench {arguments.name}")
     run = import_module(f"harsanyinet.experiments.bench_{arguments.name}").run

@@ -37,7 +37,7 @@ from harsanyinet.network import check_present
 from harsanyinet.planning import Limits, Plan, Problem, cell_ranks, positions, worth_keeping
 from harsanyinet.screening import screen
 from harsanyinet.tabular import TableNet
-from harsanyinet.training import History, TrainingConfig, fit_module
+from harsanyinet.training import History, TrainingConfig, draw_masks, fit_module
 
 Array = NDArray[Any]
 LossName = Literal["squared", "absolute", "poisson", "quantile"]
@@ -70,13 +70,13 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
         forbidden: Sequence[Sequence[str | int]] | None = None,
         monotone: Mapping[str | int, int] | None = None,
         categorical: Sequence[str | int] | None = None,
-        masked_share: float = 0.3,
+        masked_share: float = 0.4,
         epochs: int | None = None,
         learning_rate: float | None = None,
         batch_size: int | None = None,
         dropout: float | None = None,
         width: int = 128,
-        max_tables: int = 700,
+        max_tables: int = 1000,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         device: str = "cpu",
@@ -124,8 +124,9 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
             self.history_, held_out = self._train(net, coded, targets, weight, problem, plan, seed)
             net = net.cpu()
             if held_out is not None and not self.history_.interrupted:
-                keep = worth_keeping(net, *held_out[:2], problem, *held_out[2:], relevant=relevant)
+                keep, means = worth_keeping(net, *held_out[:2], problem, *held_out[2:], relevant=relevant)
                 net = net.pruned(keep).eval()
+                net.bases.data += means
                 columns = [i for i in relevant if i not in limits.rising]
                 self._grow(net, coded, problem.scaled(targets), weight, problem, limits, columns, seed)
             net.rescale_(problem.scale, [0.0] * problem.n_outputs)  # the shift may be too large for float32
@@ -138,18 +139,14 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
         self, net: TableNet, coded: Array, y: Array, weight: Array | None, problem: Problem, limits: Limits,
         columns: Sequence[int], seed: int,
     ) -> None:  # fmt: skip
-        """Boosts tables on what the members leave unexplained of rows that they did not learn from."""
+        """Boosts tables on what the members leave unexplained of rows that they did not learn from.
+
+        Each row counts once as it is and, for less, once with columns absent.
+        """
         n_rows = len(coded)
         if n_rows < _LEAST_TO_GROW or not self.max_tables:
             return
         fold = self._folds(n_rows, seed)
-        outputs = np.empty((n_rows, problem.n_outputs))
-        for rows in np.array_split(np.arange(n_rows), math.ceil(n_rows / 1024)):
-            with torch.inference_mode():
-                each = net.member_outputs(torch.from_numpy(coded[rows])).double().numpy()  # (rows, M, K)
-            held = fold[rows] < self.members
-            outputs[rows] = each.mean(1)
-            outputs[rows[held]] = each[held, fold[rows[held]]]
         columns_of = self.encoder_.columns
         n_cells = [c.n_cells for c in columns_of]
         cells = np.where(np.isnan(coded[:, :, 0]), -1, coded[:, :, 2]).astype(np.int64)
@@ -157,7 +154,14 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
             cells, n_cells, [c.kind for c in columns_of], problem.indicators(y * problem.scale + problem.shift)
         )
         first = np.cumsum([0, *n_cells[:-1]])
-        ranks = np.where(cells >= 0, order[np.maximum(cells, 0) + first], -1)
+        ranks = np.where(cells >= 0, order[np.maximum(cells, 0) + first], -1).astype(np.int16)
+        weight = np.ones(n_rows) if weight is None else weight
+        outputs = self._held_out(net, coded, fold, None)
+        if self.masked_share:
+            masks = draw_masks(n_rows, coded.shape[1], torch.Generator().manual_seed(seed)).numpy()
+            ranks = np.concatenate([ranks, np.where(masks, ranks, np.int16(-1))])
+            outputs = np.concatenate([outputs, self._held_out(net, coded, fold, masks)])
+            y, fold, weight = np.tile(y, (2, 1)), np.tile(fold, 2), np.concatenate([weight, weight / 2])
         tables = grow(
             ranks, max(n_cells), outputs, y, gradient=problem.gradient, loss=problem.mean_loss,
             judged=np.where(fold < min(self.members, _TRIALS), fold, -1), allowed=limits.allow,
@@ -165,6 +169,18 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
             progress=self.progress,
         )  # fmt: skip
         net.take_tables(tables, order)
+
+    def _held_out(self, net: TableNet, coded: Array, fold: Array, masks: Array | None) -> Array:
+        """Outputs (B, K) for each row of the member that did not learn from it; of all of them where there is none."""
+        found = np.empty((len(coded), net.n_outputs))
+        for rows in np.array_split(np.arange(len(coded)), math.ceil(len(coded) / 1024)):
+            present = None if masks is None else torch.from_numpy(masks[rows])
+            with torch.inference_mode():
+                each = net.member_outputs(torch.from_numpy(coded[rows]), present).double().numpy()  # (rows, M, K)
+            held = fold[rows] < self.members
+            found[rows] = each.mean(1)
+            found[rows[held]] = each[held, fold[rows[held]]]
+        return found
 
     def _folds(self, n_rows: int, seed: int) -> Array:
         """The member that does not learn from a row; a number that no member has for rows that all learn from."""
@@ -458,13 +474,13 @@ class HarsanyiClassifier(ClassifierMixin, _HarsanyiTable):  # type: ignore[misc]
         forbidden: Sequence[Sequence[str | int]] | None = None,
         monotone: Mapping[str | int, int] | None = None,
         categorical: Sequence[str | int] | None = None,
-        masked_share: float = 0.3,
+        masked_share: float = 0.4,
         epochs: int | None = None,
         learning_rate: float | None = None,
         batch_size: int | None = None,
         dropout: float | None = None,
         width: int = 128,
-        max_tables: int = 700,
+        max_tables: int = 1000,
         class_weight: Literal["balanced"] | Mapping[Any, float] | None = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
@@ -579,13 +595,13 @@ class HarsanyiRegressor(RegressorMixin, _HarsanyiTable):  # type: ignore[misc]
         forbidden: Sequence[Sequence[str | int]] | None = None,
         monotone: Mapping[str | int, int] | None = None,
         categorical: Sequence[str | int] | None = None,
-        masked_share: float = 0.3,
+        masked_share: float = 0.4,
         epochs: int | None = None,
         learning_rate: float | None = None,
         batch_size: int | None = None,
         dropout: float | None = None,
         width: int = 128,
-        max_tables: int = 700,
+        max_tables: int = 1000,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         device: str = "cpu",

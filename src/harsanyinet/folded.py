@@ -39,7 +39,7 @@ class _Tables(NamedTuple):
     answers: Tensor  # (cells of all columns, T) bytes: what a cell adds to the leaf of each table
     leaves: Tensor  # (T,) where the values of each table begin
     values: Tensor  # (T 2^D, K)
-    union: Tensor  # (T, sets): 1 where a table has the set
+    position: Tensor  # (T,) the coalition of each
 
 
 class _Wide(NamedTuple):
@@ -121,13 +121,9 @@ class FoldedTable:
             parts.append(F.embedding(at.T, group.table))  # (U, B, K)
         for unit in self.wide:
             parts.append(self._wide(unit, index[:, unit.players], weight[:, unit.players])[None])
+        out.zero_().index_add_(0, self.position, torch.cat(parts))  # of (units, B, K)
         if self.tables is not None:
-            parts.append(self._grown(self.tables, cell))
-        added = torch.cat(parts)  # (units, B, K)
-        if len(added) == len(self.coalitions):
-            out[self.position] = added
-        else:
-            out.zero_().index_add_(0, self.position, added)
+            out.index_add_(0, self.tables.position, self._grown(self.tables, cell))
         if not everyone:
             absent = (~here).to(x.dtype) @ torch.tensor(self.coalitions.T, dtype=x.dtype)  # (B, C)
             out.masked_fill_((absent > 0).T[:, :, None], 0.0)
@@ -147,12 +143,11 @@ class FoldedTable:
         return total
 
     def _grown(self, tables: _Tables, cell: Tensor) -> Tensor:
-        """What the tables add, by set: (sets, B, K)."""
+        """What each table adds, (T, B, K)."""
         leaf = tables.answers.new_zeros(len(cell), tables.answers.shape[1])  # (B, T)
         for column, start in zip(tables.columns, tables.starts, strict=True):
             leaf += tables.answers.index_select(0, cell[:, column] + start)
-        found = F.embedding(leaf.long() + tables.leaves, tables.values)  # (B, T, K)
-        return torch.matmul(found.permute(2, 0, 1), tables.union).permute(2, 1, 0)
+        return F.embedding(leaf.T.long() + tables.leaves[:, None], tables.values)
 
     def shapley(self, contributions: Tensor) -> Tensor:
         """(C, B, K) -> Shapley values (B, P, K)."""
@@ -204,21 +199,18 @@ def _fold(net: TableNet) -> FoldedTable:
                 _Wide(group.players[0], [w.detach() for w in group.weights], [b[:, 0].detach() for b in group.biases],
                       [r.detach() / m for r in group.readouts])
             )  # fmt: skip
-    grown: _Tables | None = None
-    if net.config["n_tables"]:
-        fields = net.table_fields()
-        sets, of = unite_coalitions(fields.numpy())
-        members.append(torch.tensor(sets))
-        grown = _fold_tables(net, fields, F.one_hot(torch.from_numpy(of), len(sets)))
-    coalitions, position = unite_coalitions(torch.cat(members).numpy())
+    n_units, fields = sum(map(len, members)), net.table_fields()
+    coalitions, of = unite_coalitions(torch.cat([*members, fields]).numpy())
+    position = torch.from_numpy(of)
+    grown = _fold_tables(net, fields, position[n_units:]) if len(fields) else None
     return FoldedTable(
-        base=net.base.detach(), coalitions=coalitions, position=torch.from_numpy(position), first_knot=first_knot,
+        base=net.base.detach(), coalitions=coalitions, position=position[:n_units], first_knot=first_knot,
         first_level=net.first_level + n_knots, own=own, embedding=embedding,
         cells=tuple(cells), wide=tuple(wide), tables=grown,
     )  # fmt: skip
 
 
-def _fold_tables(net: TableNet, fields: Tensor, union: Tensor) -> _Tables:
+def _fold_tables(net: TableNet, fields: Tensor, position: Tensor) -> _Tables:
     counts, depth = net.config["cells"], net.config["table_depth"]
     columns = fields.any(0).nonzero()[:, 0].tolist()
     answers, starts = [], [0]
@@ -232,7 +224,7 @@ def _fold_tables(net: TableNet, fields: Tensor, union: Tensor) -> _Tables:
     small = torch.uint8 if depth <= 8 else torch.int32
     leaves = torch.arange(len(fields)) * 2**depth
     values = net.table_values.detach().flatten(0, 1)
-    return _Tables(columns, starts[:-1], torch.cat(answers).to(small), leaves, values, union.to(values.dtype))
+    return _Tables(columns, starts[:-1], torch.cat(answers).to(small), leaves, values, position)
 
 
 def _tabulate(net: TableNet, group: UnitGroup) -> _Cells:

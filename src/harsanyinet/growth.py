@@ -44,20 +44,6 @@ class Tables:
     def __len__(self) -> int:
         return len(self.players)
 
-    def fields(self, n_players: int) -> NDArray[np.bool_]:
-        """(T, P): the columns of each table."""
-        found = np.zeros((len(self), n_players), dtype=bool)
-        np.put_along_axis(found, self.players, True, axis=1)
-        return found
-
-    def of(self, ranks: Array) -> Array:
-        """What each table adds, (T, B, K), for ranks (B, P); nothing where a column of its is absent (-1)."""
-        out = np.zeros((len(self), len(ranks), self.values.shape[2]), dtype=self.values.dtype)
-        for table in range(len(self)):
-            leaf, alive = _leaves(ranks, self.players[table], self.thresholds[table])
-            out[table] = np.where(alive[:, None], self.values[table][leaf], 0.0)
-        return out
-
 
 @dataclass(frozen=True)
 class Growth:
@@ -69,16 +55,20 @@ class Growth:
         rate: Share of the best step that each table takes.
         shrink: Curvature added to that of every cell: few rows move little.
         rows: Share of the rows that a table is grown on.
+        most_rows: Rows that a table is grown on at most.
+        few: Share of the tables that ask about four columns at most: these still act in rows where others are absent.
         tolerance: As many tables are grown as keep the loss of the trials within this share of the best: what is grown
             on all rows, on top of all members, goes on to pay for longer than it did in a trial.
         patience: Stop when so many tables have not lowered the loss of the trials.
     """
 
-    most: int = 700
+    most: int = 1000
     depth: int = 6
     rate: float = 0.07
     shrink: float = 3.0
     rows: float = 0.9
+    most_rows: int = 100_000
+    few: float = 0.5
     tolerance: float = 0.001
     patience: int = 120
 
@@ -102,7 +92,8 @@ def grow(
     """Boosts tables on top of given outputs: as many as pay on rows left out of a trial, then anew on all rows.
 
     Args:
-        ranks: (B, P) whole numbers from 0 to `n_ranks` - 1; -1 where a value is absent.
+        ranks: (B, P) whole numbers from 0 to `n_ranks` - 1; -1 where a value is absent. Rows may be there twice, once
+            with columns absent, so that the tables serve such rows too.
         n_ranks: Upper bound on them.
         outputs: (B, K) what the model says of rows that it has not learned from.
         targets: (B, ...) passed on to `gradient` and `loss`.
@@ -156,18 +147,24 @@ class _Booster:
         """Table after table, each with the outputs of all rows that include it."""
         outputs = outputs.astype(np.float64)
         draw = np.random.default_rng(seed)
-        shifted = self.ranks[:, self.columns].astype(np.int64) + 1  # 0 is absent
         used = np.flatnonzero(weight > 0)
+        share = min(self.growth.rows, self.growth.most_rows / max(len(used), 1))
         while True:
-            rows = used[draw.random(len(used)) < self.growth.rows]
+            rows = used[draw.random(len(used)) < share]
+            most = int(draw.integers(1, 5)) if draw.random() < self.growth.few else self.growth.depth
             step, curve = self.gradient(outputs[rows], self.targets[rows])
-            table = self._table(shifted[rows], step * weight[rows, None], curve * weight[rows, None])
+            ranks = self.ranks[np.ix_(rows, np.array(self.columns))]
+            table = self._table(ranks, step * weight[rows, None], curve * weight[rows, None], most)
             leaf, alive = _leaves(self.ranks, *table[:2])
             outputs += np.where(alive[:, None], table[2][leaf], 0.0)
             yield table, outputs
 
-    def _table(self, ranks: Array, step: Array, curve: Array) -> tuple[Array, Array, Array]:
-        """The questions, one after the other, that explain most together with those before; and the values."""
+    def _table(self, ranks: Array, step: Array, curve: Array, most: int) -> tuple[Array, Array, Array]:
+        """The questions, one after the other, that explain most together with those before; and the values.
+
+        They are about `most` columns at most.
+        """
+        ranks = ranks.astype(np.int64) + 1  # 0 is absent
         n_rows, n = ranks.shape
         k, size = step.shape[1], self.n_ranks + 1
         base = ranks + np.arange(n) * size  # (B, n)
@@ -187,7 +184,7 @@ class _Booster:
                 shrink = self.growth.shrink
                 score += (low**2 / (low_curve + shrink) + high**2 / (high_curve + shrink)).sum(0)
             for i, column in enumerate(self.columns):
-                if column not in asked and not self.allowed((*asked, column)):
+                if column not in asked and (len({*asked}) == most or not self.allowed((*asked, column))):
                     score[i] = -1.0
             i, threshold = divmod(int(score.argmax()), score.shape[1])
             asked.append(self.columns[i])

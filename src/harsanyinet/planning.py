@@ -243,11 +243,12 @@ def worth_keeping(
     *,
     relevant: Sequence[int] | None = None,
     max_rows: int = 4000,
-) -> NDArray[np.bool_]:
+) -> tuple[NDArray[np.bool_], Tensor]:
     """Which units lower the loss on rows that their member did not learn from, with all players and with some.
 
-    Units go one by one, the most useless first, for as long as what one saves is within a standard error of zero;
-    for a column by itself that screening found to be irrelevant, within three.
+    Units go one by one, the most useless first, for as long as what one saves is within a standard error of zero. For
+    a column by itself that screening found to be irrelevant, within three, and it must be worth that by how it varies:
+    if it goes, its mean becomes part of the base, (M, K) of which are returned too.
 
     Args:
         net: The trained network.
@@ -270,24 +271,30 @@ def worth_keeping(
                 for rows, mask, of in zip(*(torch.split(t, 512) for t in (x, present, member)), strict=True)
             ], 1) for present in (torch.ones_like(masks), masks)
         ], 1)  # fmt: skip
-        target = y[:, None, :-1].repeat(2, 1, 1)
-        out = net.bases[member].repeat(2, 1) + added.sum(0)  # (2 B, K)
+        target, member = y[:, None, :-1].repeat(2, 1, 1), member.repeat(2)
+        out = net.bases[member] + added.sum(0)  # (2 B, K)
         keep, errors = np.ones(len(added), dtype=bool), np.ones(len(added))
-        errors[: x.shape[1]] = 1.0 if relevant is None else 3.0
-        errors[list(relevant or ())] = 1.0
+        idle = sorted(set(range(x.shape[1])) - set(range(x.shape[1]) if relevant is None else relevant))
+        errors[idle] = 3.0
+        acting = torch.cat([torch.ones_like(masks), masks]) & ~x[:, :, 0].isnan().repeat(2, 1)
+        means = added.new_zeros(len(added), net.members, net.n_outputs)
+        for column in idle:
+            rows = F.one_hot(member, net.members).to(added.dtype) * acting[:, column, None]  # (2 B, M)
+            means[column] = rows.T @ added[column] / rows.sum(0).clamp_min(1)[:, None]
         while keep.any():
             now = problem.loss(out[:, None], target)[:, 0]
             better = torch.full((len(added),), -math.inf)
             for unit in np.flatnonzero(keep):
-                gain = problem.loss((out - added[unit])[:, None], target)[:, 0] - now  # what the unit is worth, by row
+                without = out - added[unit] + means[unit, member]
+                gain = problem.loss(without[:, None], target)[:, 0] - now  # what the unit is worth, by row
                 gain = gain.view(2, -1).mean(0) * important
                 better[unit] = -(gain.mean() - errors[unit] * gain.std() / len(gain) ** 0.5)
             worst = int(better.argmax())
             if better[worst] <= 0:
                 break
             keep[worst] = False
-            out = out - added[worst]
-    return keep
+            out = out - added[worst] + means[worst, member]
+    return keep, means[torch.from_numpy(~keep)].sum(0)
 
 
 def cell_ranks(cells: Array, n_cells: Sequence[int], kinds: Sequence[str], indicators: Array) -> NDArray[np.int64]:

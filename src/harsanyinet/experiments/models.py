@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
@@ -36,14 +38,33 @@ def as_categories(x: pd.DataFrame) -> Callable[[pd.DataFrame], pd.DataFrame]:
     )
 
 
-def harsanyinet(x: pd.DataFrame, y: NDArray[Any], task: str, threads: int, **options: Any) -> Predict:
+@dataclass(frozen=True)
+class Ours:
+    """A fitted model of ours: predicts, and tells its structure."""
+
+    model: Any
+
+    def __call__(self, frame: pd.DataFrame) -> NDArray[Any]:
+        """Probabilities or values."""
+        return _predict(self.model)(frame)
+
+    def structure(self, frame: pd.DataFrame) -> dict[str, Any]:
+        """Of which orders the outputs are made for these rows, and how many units there are of each kind."""
+        spectrum, config = self.model.explain(frame).order_spectrum(), self.model.network_.config
+        return {
+            "order_spectrum": [round(float(share), 4) for share in np.trim_zeros(spectrum, "b")],
+            "units": {"sets": len(config["sets"]), "wide": len(config["wide"]), "tables": config["n_tables"]},
+        }
+
+
+def harsanyinet(x: pd.DataFrame, y: NDArray[Any], task: str, threads: int, **options: Any) -> Ours:
     """Ours, with its defaults."""
     estimators: Any = import_module("harsanyinet.estimators")
     kind = estimators.HarsanyiClassifier if task == "classification" else estimators.HarsanyiRegressor
-    return _predict(kind(random_state=SEED, n_jobs=threads, progress=False, **options).fit(x, y))
+    return Ours(kind(random_state=SEED, n_jobs=threads, progress=False, **options).fit(x, y))
 
 
-def harsanyinet_fast(x: pd.DataFrame, y: NDArray[Any], task: str, threads: int) -> Predict:
+def harsanyinet_fast(x: pd.DataFrame, y: NDArray[Any], task: str, threads: int) -> Ours:
     """Ours, a single network."""
     return harsanyinet(x, y, task, threads, members=1)
 

@@ -47,7 +47,87 @@ def core(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-TABLES = {"bench_core": core, "bench_exactness": exactness}
+def accuracy(result: dict[str, Any]) -> str:
+    """Accuracy or R2 of every model on every dataset, with mean ranks."""
+    from harsanyinet.experiments.bench_accuracy import DATASETS
+
+    ranks, losses = result["mean_rank_by_accuracy_or_r2"], result["mean_rank_by_log_loss_or_rmse"]
+    datasets = result["datasets"]
+    models = list(dict.fromkeys(model for rows in datasets.values() for model in rows))
+    best = {d: max(_score(row)["mean"] for row in rows.values()) for d, rows in datasets.items()}
+    head = [f"{d}{' (R2)' if 'r2' in next(iter(rows.values())) else ''}" for d, rows in datasets.items()]
+    lines = [
+        "| " + " | ".join(["model", *head, "mean rank", "by loss"]) + " |",
+        "| --- " * (len(datasets) + 3) + "|",
+    ]
+    for model in sorted(models, key=lambda m: ranks.get(m, 99.0)):
+        cells = []
+        for dataset, rows in datasets.items():
+            if model not in rows:
+                cells.append("")
+                continue
+            score = _score(rows[model])
+            text = f"{100 * score['mean']:.2f}" + (
+                f" ± {100 * score['standard_error']:.2f}" if score["standard_error"] is not None else ""
+            )
+            folds = "" if rows[model]["folds"] == DATASETS[dataset][1] else f" ({rows[model]['folds']} folds)"
+            cells.append((f"**{text}**" if score["mean"] == best[dataset] else text) + folds)
+        rank = [f"{of[model]:.2f}" if model in of else "" for of in (ranks, losses)]
+        lines.append("| " + " | ".join([model, *cells, *rank]) + " |")
+    return "\n".join(lines)
+
+
+def _score(row: dict[str, Any]) -> dict[str, Any]:
+    return next(row[name] for name in ("accuracy", "r2") if name in row)
+
+
+def speed(result: dict[str, Any]) -> str:
+    """Microseconds per row of everything that was timed on Census, and how many times ours that is."""
+    us = {row["name"]: row["us"] for row in result["rows"] if "us" in row}
+    own = us["harsanyinet: predict + values"]
+    lines = [
+        "| Census, us per row | batch of 1 | batch of 4,096 | times ours |",
+        "| --- | --- | --- | --- |",
+    ]
+    for name, times in us.items():
+        large = times.get("4096", times.get("2"))
+        shown = f"{large:,.1f}" + ("" if "4096" in times else " (2 rows)")
+        one = f"{times['1']:,.0f}" if "1" in times else ""
+        lines.append(f"| {name} | {one} | {shown} | {large / own['4096']:,.2g} |".replace("e+0", "e"))
+    return "\n".join(lines)
+
+
+def subsets(result: dict[str, Any]) -> str:
+    """One model of ours beside models retrained on each subset of the columns."""
+    lines = [
+        "| 30 random subsets of the columns | ours, one model | LightGBM, retrained each time | ratio |",
+        "| --- | --- | --- | --- |",
+    ]
+    for dataset, row in result["summary"].items():
+        loss = "log_loss" if "log_loss" in row["harsanyinet"] else "rmse"
+        ours, theirs = row["harsanyinet"][loss], row["lightgbm"][loss]
+        lines.append(f"| {dataset}, mean {loss} | {ours:.4f} | {theirs:.4f} | {row[f'{loss} ratio']:.3f} |")
+    return "\n".join(lines)
+
+
+def large(result: dict[str, Any]) -> str:
+    """A million rows."""
+    seconds = result["seconds"]
+    return (
+        f"{result['rows']:,} rows of {result['columns']} columns on {result['threads']} threads: fitted in "
+        f"{seconds['fit']:.0f} s, all rows explained in {seconds['explain all rows']:.0f} s, "
+        f"{result['peak_gib']:.1f} GiB at the peak."
+    )
+
+
+TABLES = {
+    "bench_core": core,
+    "bench_exactness": exactness,
+    "bench_accuracy": accuracy,
+    "bench_speed": speed,
+    "bench_subsets": subsets,
+    "bench_large": large,
+}
 
 if __name__ == "__main__":
     readme = Path("README.md")
