@@ -43,7 +43,8 @@ Array = NDArray[Any]
 LossName = Literal["squared", "absolute", "poisson", "quantile"]
 
 _LEAST_TO_GROW = 1_000  # rows
-_TRIALS = 3  # of growth
+_TRIALS = 3  # of growth; one is enough where it leaves out many rows
+_MANY = 20_000  # rows
 _MOST_CHECKED = 20_000  # rows that the held-out loss is computed on
 
 
@@ -147,6 +148,7 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
         if n_rows < _LEAST_TO_GROW or not self.max_tables:
             return
         fold = self._folds(n_rows, seed)
+        n_trials = min(self.members, _TRIALS if n_rows < _MANY else 1)
         columns_of = self.encoder_.columns
         n_cells = [c.n_cells for c in columns_of]
         cells = np.where(np.isnan(coded[:, :, 0]), -1, coded[:, :, 2]).astype(np.int64)
@@ -164,7 +166,7 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
             y, fold, weight = np.tile(y, (2, 1)), np.tile(fold, 2), np.concatenate([weight, weight / 2])
         tables = grow(
             ranks, max(n_cells), outputs, y, gradient=problem.gradient, loss=problem.mean_loss,
-            judged=np.where(fold < min(self.members, _TRIALS), fold, -1), allowed=limits.allow,
+            judged=np.where(fold < n_trials, fold, -1), allowed=limits.allow,
             columns=columns, weight=weight, growth=Growth(most=self.max_tables), seed=seed,
             progress=self.progress,
         )  # fmt: skip

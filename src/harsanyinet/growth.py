@@ -66,7 +66,7 @@ class Growth:
     depth: int = 6
     rate: float = 0.07
     shrink: float = 3.0
-    rows: float = 0.9
+    rows: float = 0.7
     most_rows: int = 100_000
     few: float = 0.5
     tolerance: float = 0.001
