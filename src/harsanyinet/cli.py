@@ -104,6 +104,12 @@ def _parser() -> argparse.ArgumentParser:
     verify.add_argument("-o", "--out", type=Path, help="also write the certificate as JSON")
     verify.set_defaults(run=_verify)
 
+    reproduce = commands.add_parser("reproduce", help="rerun a table or figure of the paper and set ours beside it")
+    reproduce.add_argument("name", help="table1, table2, convergence, sparsity, examples, training-cost, or all")
+    reproduce.add_argument("-o", "--out", type=Path, default=Path("results"), help="folder (default: results)")
+    reproduce.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
+    reproduce.set_defaults(run=_reproduce)
+
     bench = commands.add_parser("bench", help="run a benchmark and write its result file")
     bench.add_argument(
         "name",
@@ -182,6 +188,13 @@ def _bench(arguments: argparse.Namespace) -> int:
         raise ValueError(f"--{wrong[0]} is no option of this benchmark, however: bench {arguments.name}")
     run = import_module(f"harsanyinet.experiments.bench_{arguments.name}").run
     print(run(arguments.out or Path("results", f"bench_{arguments.name}.json"), quick=arguments.quick, **options))
+    return 0
+
+
+def _reproduce(arguments: argparse.Namespace) -> int:
+    from harsanyinet.experiments.reproduce import run
+
+    print(run(arguments.name, arguments.out, quick=arguments.quick))
     return 0
 
 

@@ -1,0 +1,378 @@
+"""The paper's figures on tabular data: convergence of sampling methods, sparse interactions, examples row by row."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from harsanyinet.experiments import paper
+from harsanyinet.experiments.paper import DATASETS
+from harsanyinet.experiments.reproduce import Cell, Experiment, grouped
+from harsanyinet.experiments.tabular_tables import trained
+from harsanyinet.games import brute_force_shapley, evaluate, moebius_transform, zeta_transform
+from harsanyinet.peers import FastSHAP, curve, deep_shap
+
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9")  # Okabe and Ito: safe for all eyes
+METHODS = {
+    "sampling": "sampling",
+    "antithetic": "antithetic sampling",
+    "kernel_shap": "KernelSHAP",
+    "kernel_shap_paired": "KernelSHAP, paired",
+}
+BUDGETS = (128, 256, 512, 1024, 2048, 4096, 8192, 16384)
+
+
+# Convergence ------------------------------------------------------------------------------------------------------
+
+
+def _convergence(cell: Cell, models: Path, quick: bool) -> Cell:
+    data = paper.load(cell["dataset"], cell["seed"])
+    net = trained(data, cell["dataset"], cell["children"], cell["seed"], models, quick).double().eval()
+    rows = paper.some_rows(data, 3 if quick else 20)
+    labels, x = data.y_test.numpy()[rows], data.x_test[rows].double()
+    budgets = BUDGETS[:4] if quick else BUDGETS
+    exact = paper.true_class(net.explain(x).values, labels)
+    found: dict[str, list[list[float]]] = {name: [] for name in METHODS}
+    truth = []
+    for row, label in enumerate(labels):
+        game = _one_output(net, x[row], int(label))
+        truth.append(brute_force_shapley(game, data.n_players, progress=False))
+        for name in METHODS:
+            estimates = curve(name, game, data.n_players, budgets, seed=1000 * cell["seed"] + row)  # type: ignore[arg-type]
+            found[name].append([float(np.sqrt(((e.values - truth[-1]) ** 2).mean())) for e in estimates])
+    ours = paper.errors(exact, np.stack(truth))
+    return {"budgets": list(budgets), "errors": found, "harsanyinet": ours.tolist(), "n_players": data.n_players}
+
+
+def _one_output(net: nn.Module, row: Tensor, output: int) -> Any:
+    def play(masks: NDArray[np.bool_]) -> Any:
+        with torch.no_grad():
+            return net(row.expand(len(masks), -1), present=torch.from_numpy(masks))[:, output].double().numpy()
+
+    return play
+
+
+def _convergence_summary(records: list[Cell]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for (dataset, children), cells in grouped(records, "dataset", "children").items():
+        methods = {}
+        for name in METHODS:
+            each = np.concatenate([np.array(cell["errors"][name]) for cell in cells])  # (rows, budgets)
+            low, middle, high = np.quantile(each, [0.1, 0.5, 0.9], axis=0)
+            methods[name] = {
+                "mean": each.mean(0).tolist(), "median": middle.tolist(), "low": low.tolist(), "high": high.tolist(),
+            }  # fmt: skip
+        found.setdefault(dataset, {})[children] = {
+            "budgets": cells[0]["budgets"], "n_players": cells[0]["n_players"], "methods": methods,
+            "harsanyinet": float(np.mean([error for cell in cells for error in cell["harsanyinet"]])),
+        }  # fmt: skip
+    return {"datasets": found}
+
+
+def _convergence_text(result: dict[str, Any]) -> str:
+    first = next(iter(next(iter(result["datasets"].values())).values()))
+    budgets = first["budgets"]
+    lines = [
+        "| dataset | network | method | " + " | ".join(f"{b:,} rows" for b in budgets) + " |",
+        "| --- " * (3 + len(budgets)) + "|",
+    ]
+    for dataset, networks in result["datasets"].items():
+        for children, row in networks.items():
+            for name, text in METHODS.items():
+                cells = " | ".join(f"{error:.1e}" for error in row["methods"][name]["mean"])
+                lines.append(f"| {dataset} | {children} | {text} | {cells} |")
+            lines.append(f"| {dataset} | {children} | HarsanyiNet, one pass: {row['harsanyinet']:.1e} |" + " |" * 8)
+    return "\n".join(lines)
+
+
+def _draw_convergence(result: dict[str, Any]) -> dict[str, Any]:
+    figures = {}
+    for children in next(iter(result["datasets"].values())):
+        figure, axes = _panels(len(result["datasets"]))
+        for ax, (dataset, networks) in zip(axes, result["datasets"].items(), strict=True):
+            row = networks[children]
+            for (name, text), colour in zip(METHODS.items(), COLOURS, strict=False):
+                method = row["methods"][name]
+                floor = 1e-18
+                ax.plot(row["budgets"], np.maximum(method["median"], floor), color=colour, label=text, marker="o", ms=3)
+                ax.fill_between(
+                    row["budgets"], np.maximum(method["low"], floor), np.maximum(method["high"], floor), color=colour,
+                    alpha=0.15, lw=0,
+                )  # fmt: skip
+            ax.plot(1, max(row["harsanyinet"], 1e-18), "*", ms=14, color=COLOURS[4], label="HarsanyiNet", clip_on=False)
+            ax.axvline(2 ** row["n_players"], color="0.6", ls=":", lw=1)
+            ax.text(2 ** row["n_players"], 0.02, " all masks", transform=ax.get_xaxis_transform(), color="0.4", size=8)
+            ax.set(xscale="log", yscale="log", title=dataset, xlabel="rows through the network")
+        axes[0].set_ylabel("error (RMSE), median and 10 to 90 %")
+        axes[0].legend(fontsize=8, loc="center left")
+        figures[f"_{children}"] = figure
+    return figures
+
+
+# Sparsity of ordinary networks ------------------------------------------------------------------------------------
+
+
+class Perceptron(nn.Module):
+    """Five layers of 100 units; residual: every layer but the first and last adds to what it reads."""
+
+    def __init__(self, n_features: int, n_outputs: int, *, residual: bool, width: int = 100) -> None:
+        super().__init__()
+        self.residual = residual
+        sizes = [n_features, *[width] * 4, n_outputs]
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, n) -> (B, K)."""
+        for i, layer in enumerate(self.layers):
+            z = layer(x) if i + 1 == len(self.layers) else torch.relu(layer(x))
+            x = x + z if self.residual and z.shape == x.shape else z
+        return x
+
+
+def _sparsity(cell: Cell, models: Path, quick: bool) -> Cell:
+    data = paper.load(cell["dataset"], cell["seed"])
+    with torch.random.fork_rng():
+        torch.manual_seed(cell["seed"])
+        net = Perceptron(data.n_players, data.n_classes, residual=cell["network"] == "residual MLP")
+    paper.fit(net, data, seed=cell["seed"], epochs=1 if quick else 20, optimizer="adamw", learning_rate=1e-3)
+    found: Cell = {"accuracy": paper.accuracy(net, data)}
+    net = net.double().eval()
+    rows = paper.some_rows(data, 3 if quick else 50)
+    strengths, salient, needed = [], [], []
+    for row, label in zip(rows, data.y_test.numpy()[rows], strict=True):
+        table = evaluate(_at_mean(net, data.x_test[row].double(), int(label)), data.n_players, progress=False)
+        dividends = moebius_transform(table)
+        dividends[0] = 0.0
+        strength = np.sort(np.abs(dividends))[::-1] / np.abs(dividends).max()
+        strengths.append(strength)
+        salient.append(int((strength > 0.05).sum()))
+        needed.append(_needed(table, dividends))
+    mean = np.mean(strengths, axis=0)
+    edges = np.concatenate([[0.0], np.logspace(-6, 0, 25)])
+    return found | {
+        "n_sets": 2**data.n_players, "salient": salient, "needed": needed,
+        "curve": mean[np.unique(np.geomspace(1, len(mean), 60).astype(int)) - 1].tolist(),
+        "histogram": np.histogram(np.concatenate(strengths), edges)[0].tolist(), "edges": edges.tolist(),
+    }  # fmt: skip
+
+
+def _at_mean(net: nn.Module, row: Tensor, output: int) -> Any:
+    """Absent columns have their training mean: zero, after standardisation."""
+
+    def play(masks: NDArray[np.bool_]) -> Any:
+        with torch.no_grad():
+            return net(row * torch.from_numpy(masks))[:, output].numpy()
+
+    return play
+
+
+def _needed(table: NDArray[Any], dividends: NDArray[Any]) -> int:
+    """How many of the strongest sets rebuild the outputs of all masks with an R2 of 0.95."""
+    order = np.argsort(-np.abs(dividends))
+    gains = table - table[0]
+    spread = ((gains - gains.mean()) ** 2).sum()
+    low, high = 1, len(order)
+    while low < high:  # the error need not fall with every set, but it does so in the large
+        middle = (low + high) // 2
+        kept = np.zeros_like(dividends)
+        kept[order[:middle]] = dividends[order[:middle]]
+        if ((gains - zeta_transform(kept)) ** 2).sum() <= 0.05 * spread:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def _sparsity_summary(records: list[Cell]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for (dataset, network), cells in grouped(records, "dataset", "network").items():
+        found.setdefault(dataset, {})[network] = {
+            "accuracy": float(np.mean([cell["accuracy"] for cell in cells])),
+            "n_sets": cells[0]["n_sets"],
+            "salient": float(np.mean([s for cell in cells for s in cell["salient"]])),
+            "needed": float(np.mean([s for cell in cells for s in cell["needed"]])),
+            "curve": np.mean([cell["curve"] for cell in cells], axis=0).tolist(),
+            "histogram": np.sum([cell["histogram"] for cell in cells], axis=0).tolist(),
+            "edges": cells[0]["edges"],
+        }
+    return {"datasets": found}
+
+
+def _sparsity_text(result: dict[str, Any]) -> str:
+    lines = [
+        "| dataset | network | accuracy | sets | above 5 % of the strongest | sets for R2 0.95 on all masks |",
+        "| --- " * 6 + "|",
+    ]
+    for dataset, networks in result["datasets"].items():
+        for network, row in networks.items():
+            lines.append(
+                f"| {dataset} | {network} | {row['accuracy']:.2f} | {row['n_sets']:,} | {row['salient']:.1f} | "
+                f"{row['needed']:.1f} |"
+            )
+    return "\n".join(lines)
+
+
+def _draw_sparsity(result: dict[str, Any]) -> dict[str, Any]:
+    figure, axes = _panels(len(result["datasets"]))
+    for ax, (dataset, networks) in zip(axes, result["datasets"].items(), strict=True):
+        for (network, row), colour in zip(networks.items(), COLOURS, strict=False):
+            rank = np.unique(np.geomspace(1, row["n_sets"], 60).astype(int))
+            ax.plot(rank, row["curve"], color=colour, label=network)
+        ax.axhline(0.05, color="0.6", ls=":", lw=1)
+        ax.set(xscale="log", yscale="log", title=dataset, xlabel="sets, strongest first", ylim=(1e-6, 2))
+    axes[0].set_ylabel("mean |dividend| / strongest")
+    axes[0].legend(fontsize=8)
+    histogram, panels = _panels(len(result["datasets"]))
+    for ax, (dataset, networks) in zip(panels, result["datasets"].items(), strict=True):
+        for (network, row), colour in zip(networks.items(), COLOURS, strict=False):
+            edges = np.array(row["edges"])
+            edges[0] = edges[1] / 3
+            ax.stairs(row["histogram"], edges, color=colour, label=network)
+        ax.set(xscale="log", title=dataset, xlabel="|dividend| / strongest of the row")
+    panels[0].set_ylabel("sets, all rows")
+    panels[0].legend(fontsize=8)
+    return {"": figure, "_histogram": histogram}
+
+
+# Examples ---------------------------------------------------------------------------------------------------------
+
+
+def _examples(cell: Cell, models: Path, quick: bool) -> Cell:
+    data = paper.load(cell["dataset"], cell["seed"])
+    net = trained(data, cell["dataset"], cell["children"], cell["seed"], models, quick)
+    per_class, most = (1, 2) if quick else (2, 4)
+    labels = data.y_test.numpy()
+    counts = np.bincount(labels)
+    rows = np.concatenate([np.flatnonzero(labels == c)[:per_class] for c in np.argsort(-counts)[:most]])
+    fast = FastSHAP(
+        net.float().eval(), data.n_players, data.n_classes, coalitions=16, learning_rate=1e-3, batch_size=128,
+        epochs=1 if quick else 40, seed=cell["seed"], progress=False,
+    ).fit(data.x.float())  # fmt: skip
+    by_fast = fast.explain(data.x_test[rows].float())
+    net = net.double().eval()
+    x = data.x_test[rows].double()
+    budget = 10 * data.n_players
+    found = []
+    for i, row in enumerate(rows):
+        game = _one_output(net, x[i], int(labels[row]))
+        one = {
+            "truth": brute_force_shapley(game, data.n_players, progress=False),
+            "HarsanyiNet": net.explain(x[i : i + 1]).values[0, :, labels[row]],
+            "DeepSHAP": deep_shap(net, x[i : i + 1], output=int(labels[row]))[0],
+            "FastSHAP": by_fast[i, :, labels[row]],
+            f"sampling, {budget} rows": curve("sampling", game, data.n_players, [budget], seed=i)[0].values,
+            f"KernelSHAP, paired, {budget} rows": curve("kernel_shap_paired", game, data.n_players, [budget], seed=i)[
+                0
+            ].values,
+        }
+        label = str(data.split.y_test.iloc[row])
+        found.append({"row": int(row), "label": label, "values": {k: np.asarray(v).tolist() for k, v in one.items()}})
+    return {"names": [str(c) for c in data.split.test.columns], "examples": found}
+
+
+def _examples_summary(records: list[Cell]) -> dict[str, Any]:
+    datasets = {r["cell"]["dataset"]: {"names": r["names"], "examples": r["examples"]} for r in records}
+    for one in datasets.values():
+        for example in one["examples"]:
+            exact = np.array(example["values"]["truth"])
+            example["error"] = {
+                name: float(np.sqrt(((np.array(values) - exact) ** 2).mean()))
+                for name, values in example["values"].items()
+                if name != "truth"
+            }
+    return {"datasets": datasets}
+
+
+def _examples_text(result: dict[str, Any]) -> str:
+    first = next(iter(result["datasets"].values()))["examples"][0]["error"]
+    short = [name.split(",")[0] for name in first]
+    lines = ["| dataset | row | class | " + " | ".join(short) + " |", "| --- " * (3 + len(short)) + "|"]
+    for dataset, one in result["datasets"].items():
+        for example in one["examples"]:
+            errors = " | ".join(f"{error:.1e}" for error in example["error"].values())
+            lines.append(f"| {dataset} | {example['row']} | {example['label']} | {errors} |")
+    return "\n".join(lines)
+
+
+def _draw_examples(result: dict[str, Any]) -> dict[str, Any]:
+    from matplotlib.figure import Figure
+
+    figures = {}
+    for dataset, one in result["datasets"].items():
+        methods = list(one["examples"][0]["values"])
+        n_rows = len(one["examples"])
+        figure = Figure(
+            figsize=(2.3 * len(methods) + 1.2, (0.2 * len(one["names"]) + 0.7) * n_rows), layout="constrained"
+        )
+        axes = figure.subplots(n_rows, len(methods), sharey=True, sharex="row", squeeze=False)
+        places = np.arange(len(one["names"]))
+        for line, example in zip(axes, one["examples"], strict=True):
+            for ax, method in zip(line, methods, strict=True):
+                values = np.array(example["values"][method])
+                ax.barh(places, values, color=np.where(values > 0, COLOURS[4], COLOURS[0]))
+                ax.axvline(0, color="0.3", lw=0.8)
+                ax.set_yticks(places, one["names"], fontsize=7)
+                ax.tick_params(axis="x", labelsize=7)
+                ax.spines[["top", "right"]].set_visible(False)
+                if method == "truth":
+                    ax.set_ylabel(f"{example['label']}, row {example['row']}", fontsize=8)
+                    ax.invert_yaxis()
+        for ax, method in zip(axes[0], methods, strict=True):
+            ax.set_title(method.replace(", ", ",\n"), fontsize=9)
+        figures[f"_{dataset}"] = figure
+    return figures
+
+
+def _panels(n: int) -> tuple[Any, Any]:
+    """A figure of n axes side by side."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4.2 * n, 3.6), layout="constrained")
+    axes = np.atleast_1d(figure.subplots(1, n, sharey=True))
+    for ax in axes:
+        ax.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+EXPERIMENTS = {
+    "convergence": Experiment(
+        "Error of sampling methods against the number of rows put through the network; one row for HarsanyiNet.",
+        lambda quick: [
+            {"dataset": d, "children": c, "seed": s}
+            for d in DATASETS
+            for c in paper.CHILDREN
+            for s in range(1 if quick else 3)
+        ],
+        _convergence,
+        _convergence_summary,
+        _convergence_text,
+        _draw_convergence,
+    ),
+    "sparsity": Experiment(
+        "All Harsanyi dividends of ordinary networks, absent columns at their mean, for the logit of the true class.",
+        lambda quick: [
+            {"dataset": d, "network": n, "seed": s}
+            for d in DATASETS
+            for n in ("MLP", "residual MLP")
+            for s in range(1 if quick else 3)
+        ],
+        _sparsity,
+        _sparsity_summary,
+        _sparsity_text,
+        _draw_sparsity,
+    ),
+    "examples": Experiment(
+        "Values of every method beside the truth, for some test rows of the largest classes.",
+        lambda quick: [{"dataset": d, "children": "code", "seed": 0} for d in DATASETS],
+        _examples,
+        _examples_summary,
+        _examples_text,
+        _draw_examples,
+    ),
+}

@@ -1,0 +1,345 @@
+"""The paper's tables on tabular data: accuracy and error, errors of other explainers, the cost of training."""
+
+from __future__ import annotations
+
+import time
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from harsanyinet.estimators import HarsanyiClassifier
+from harsanyinet.experiments import paper
+from harsanyinet.experiments.paper import DATASETS, Coded, Values
+from harsanyinet.experiments.reproduce import Cell, Experiment, grouped
+from harsanyinet.games import brute_force_shapley
+from harsanyinet.mlp import HarsanyiMLP
+from harsanyinet.peers import DeepShapNet, FastSHAP, ShallowShapNet, deep_shap, deep_shap_as_is
+from harsanyinet.storage import load, save
+
+N_ROWS = 200
+SEEDS = {"census": 3, "yeast": 10, "tv_news": 10}
+METHODS = ("harsanyinet_text", "harsanyinet_code", "default", "shallow_shapnet", "deep_shapnet")
+NAMES = {
+    "harsanyinet_text": "HarsanyiNet, the paper's text",
+    "harsanyinet_code": "HarsanyiNet, the authors' rule",
+    "default": "HarsanyiClassifier, defaults",
+    "shallow_shapnet": "Shallow ShapNet",
+    "deep_shapnet": "Deep ShapNet",
+}
+
+
+def seeds(dataset: str, quick: bool) -> range:
+    """Of the split, and of the weights; Census has one split."""
+    return range(1 if quick else SEEDS[dataset])
+
+
+def trained(
+    data: Coded, dataset: str, children: Literal["text", "code"], seed: int, models: Path, quick: bool
+) -> HarsanyiMLP:
+    """The paper's network, trained once and kept in a file."""
+    path = models / f"{dataset}_{children}_{seed}.hnet"
+    if path.exists():
+        net: HarsanyiMLP = load(path)
+        return net
+    net, _ = paper.train_harsanyi(data, children=children, seed=seed, epochs=1 if quick else paper.RECIPE.epochs)
+    models.mkdir(parents=True, exist_ok=True)
+    save(net, path)
+    return net
+
+
+# Table 1 ----------------------------------------------------------------------------------------------------------
+
+
+def _table1(cell: Cell, models: Path, quick: bool) -> Cell:
+    dataset, seed, method = cell["dataset"], cell["seed"], cell["method"]
+    data = paper.load(dataset, seed)
+    rows = paper.some_rows(data, 10 if quick else N_ROWS)
+    labels = data.y_test.numpy()[rows]
+    if method == "default":
+        return _default(data, rows, seed, quick)
+    if method.startswith("harsanyinet"):
+        net: Any = trained(data, dataset, method.removeprefix("harsanyinet_"), seed, models, quick)
+    else:
+        net = _shapnet(method, data, seed, quick)
+    found: Cell = {"accuracy": paper.accuracy(net, data), "n_parameters": sum(p.numel() for p in net.parameters())}
+    for dtype in (torch.float32, torch.float64):
+        net = net.to(dtype).eval()
+        x = data.x_test[rows].to(dtype)
+        with torch.no_grad():
+            values = net.explain(x).values if isinstance(net, HarsanyiMLP) else net.explain_values(x).numpy()
+            found["max_logit"] = float(net(data.x_test.to(dtype)[:5000]).abs().max())
+        truth = paper.truth([_game(net, row) for row in x], labels, data.n_players)
+        name = str(dtype).removeprefix("torch.")
+        found[f"rmse_{name}"] = float(paper.errors(paper.true_class(values, labels), truth).mean())
+    found["rmse_of_zero"] = float(paper.errors(np.zeros_like(truth), truth).mean())
+    if isinstance(net, HarsanyiMLP):
+        x = data.x_test[:2000].double()
+        found["order_spectrum"] = [round(float(s), 4) for s in net.explain(x).order_spectrum()]
+        with torch.no_grad():
+            found["units_ever_active"] = [round(float((z != 0).any(0).double().mean()), 4) for z in net.units(x)]
+    return found
+
+
+def _game(net: nn.Module, row: Tensor) -> Any:
+    def play(masks: Any) -> Any:
+        with torch.no_grad():
+            return net(row.expand(len(masks), -1), present=torch.from_numpy(masks)).double().numpy()
+
+    return play
+
+
+def _shapnet(method: str, data: Coded, seed: int, quick: bool) -> nn.Module:
+    n, k = data.n_players, data.n_classes
+    net: nn.Module
+    if method == "shallow_shapnet":
+        net = ShallowShapNet(n, k, seed=seed)
+    else:
+        net = DeepShapNet(n, k, channels=(32,) * 3 if n == 8 else (32,) * 4, seed=seed)
+    epochs = 1 if quick else 60
+    paper.fit(
+        net, data, seed=seed, epochs=epochs, optimizer="adamw", learning_rate=1e-3, schedule="cosine", batch_size=256,
+        patience=None if quick else 10, validation_share=0.1,
+    )  # fmt: skip
+    return net.eval()
+
+
+def _default(data: Coded, rows: Any, seed: int, quick: bool) -> Cell:
+    """Our estimator with its defaults, on the table as it is."""
+    model = HarsanyiClassifier(random_state=seed, progress=False)
+    if quick:
+        model.set_params(members=1, epochs=1)
+    model.fit(data.split.train, data.split.y_train)
+    test = data.split.test
+    found: Cell = {"accuracy": 100 * float((model.predict(test) == data.split.y_test).mean())}
+    found["n_parameters"] = sum(p.numel() for p in model.network_.parameters())
+    some, labels = test.iloc[rows], np.searchsorted(model.classes_, data.split.y_test.iloc[rows])
+    found["max_logit"] = float(np.abs(model.decision_function(test)).max())
+    for dtype in (torch.float32, torch.float64):
+        model._finish(model.network_.to(dtype), model.problem_)
+        ex = model.explain(some)
+        truth, values = [], np.asarray(ex.values, dtype=np.float64)
+        for row, label in enumerate(labels):
+            exact = brute_force_shapley(model.game(some, row), data.n_players, progress=False)
+            truth.append(exact if exact.ndim == 1 else exact[:, label])
+        exact_values = np.stack(truth)
+        values = values if values.ndim == 2 else paper.true_class(values, labels)
+        found[f"rmse_{str(dtype).removeprefix('torch.')}"] = float(paper.errors(values, exact_values).mean())
+    found["rmse_of_zero"] = float(paper.errors(np.zeros_like(exact_values), exact_values).mean())
+    found["order_spectrum"] = [round(float(s), 4) for s in ex.order_spectrum()]
+    return found
+
+
+def _table1_summary(records: list[Cell]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for (dataset, method), cells in grouped(records, "dataset", "method").items():
+        row: dict[str, Any] = {"runs": len(cells)}
+        for name in ("accuracy", "rmse_float32", "rmse_float64", "max_logit", "rmse_of_zero", "n_parameters"):
+            each = [cell[name] for cell in cells]
+            row[name] = {"mean": float(np.mean(each)), "sd": float(np.std(each))}
+        for name in ("order_spectrum", "units_ever_active"):
+            if name in cells[0]:
+                row[name] = np.mean([cell[name] for cell in cells], axis=0).round(4).tolist()
+        found.setdefault(dataset, {})[method] = row
+    return {"paper": paper.PAPER, "datasets": found}
+
+
+def _table1_text(result: dict[str, Any]) -> str:
+    lines = [
+        "| dataset | method | accuracy, paper | accuracy, ours | error, paper | float32 | float64 | max abs(logit) | "
+        "error / error of zero |",
+        "| --- " * 9 + "|",
+    ]
+    for dataset, methods in result["datasets"].items():
+        for method, row in methods.items():
+            base = "harsanyinet" if method.startswith("harsanyinet") else method
+            published = result["paper"][dataset].get(base)
+            share = row["rmse_float64"]["mean"] / row["rmse_of_zero"]["mean"]
+            lines.append(
+                f"| {dataset} | {NAMES[method]} | {f'{published[0]:.2f}' if published else ''} | "
+                f"{row['accuracy']['mean']:.2f} ± {row['accuracy']['sd']:.2f} ({row['runs']}) | "
+                f"{f'{published[1]:.3g}' if published else ''} | {row['rmse_float32']['mean']:.2e} | "
+                f"{row['rmse_float64']['mean']:.2e} | {row['max_logit']['mean']:.1f} | {share:.2g} |"
+            )
+    return "\n".join(lines)
+
+
+# Table 2 ----------------------------------------------------------------------------------------------------------
+
+
+def _table2(cell: Cell, models: Path, quick: bool) -> Cell:
+    dataset, seed = cell["dataset"], cell["seed"]
+    data = paper.load(dataset, seed)
+    net = trained(data, dataset, cell["children"], seed, models, quick)
+    rows = paper.some_rows(data, 10 if quick else N_ROWS)
+    labels = data.y_test.numpy()[rows]
+    fast = FastSHAP(
+        net.float().eval(), data.n_players, data.n_classes, coalitions=16, learning_rate=1e-3, batch_size=128,
+        epochs=1 if quick else 40, seed=seed, progress=False,
+    ).fit(data.x.float())  # fmt: skip
+    by_fast = fast.explain(data.x_test[rows].float())
+    net = net.double()
+    x = data.x_test[rows].double()
+    truth = paper.truth([_game(net, row) for row in x], labels, data.n_players)
+    total = truth.sum(1, keepdims=True)
+    as_is = deep_shap_as_is(net, x, output=labels, hooked=True)
+    methods: dict[str, Values] = {
+        "harsanyinet": paper.true_class(net.explain(x).values, labels),
+        "deep_shap": deep_shap(net, x, output=labels),
+        "deep_shap_as_is": as_is.values,
+        "fast_shap": paper.true_class(by_fast, labels) if by_fast.ndim == 3 else by_fast,
+        "zero": np.zeros_like(truth),
+        "equal_split": np.repeat(total / data.n_players, data.n_players, axis=1),
+    }
+    return {
+        "rmse": {name: float(paper.errors(values, truth).mean()) for name, values in methods.items()},
+        "gap_as_is": float(np.abs(as_is.gap).mean()),
+        "mean_abs_logit": float(np.abs(total).mean()),
+        "fast_shap_rows": fast.rows_,
+        "fast_shap_seconds": round(fast.seconds_, 1),
+    }
+
+
+def _table2_summary(records: list[Cell]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for (dataset, children), cells in grouped(records, "dataset", "children").items():
+        row: dict[str, Any] = {"runs": len(cells)}
+        row["rmse"] = {
+            name: {"mean": float(np.mean(each)), "sd": float(np.std(each))}
+            for name in cells[0]["rmse"]
+            if (each := [cell["rmse"][name] for cell in cells])
+        }
+        for name in ("gap_as_is", "mean_abs_logit", "fast_shap_rows", "fast_shap_seconds"):
+            row[name] = float(np.mean([cell[name] for cell in cells]))
+        found.setdefault(dataset, {})[children] = row
+    return {"paper": paper.PAPER_ERRORS, "datasets": found}
+
+
+def _table2_text(result: dict[str, Any]) -> str:
+    names = {
+        "harsanyinet": "HarsanyiNet",
+        "deep_shap": "DeepSHAP, rules for product and gate",
+        "deep_shap_as_is": "DeepSHAP, captum as it is",
+        "fast_shap": "FastSHAP",
+        "zero": "all zero",
+        "equal_split": "equal split",
+    }
+    lines = [
+        "| dataset | network | method | error, paper | error, ours | relative to zero | relative to abs(logit) |",
+        "| --- " * 7 + "|",
+    ]
+    for dataset, networks in result["datasets"].items():
+        for children, row in networks.items():
+            for name, text in names.items():
+                mine = row["rmse"][name]["mean"]
+                published = result["paper"][dataset].get(name)
+                lines.append(
+                    f"| {dataset} | {children} | {text} | {f'{published:.3f}' if published else ''} | "
+                    f"{mine:.3g} ± {row['rmse'][name]['sd']:.2g} | {mine / row['rmse']['zero']['mean']:.2g} | "
+                    f"{mine / row['mean_abs_logit']:.2g} |"
+                )
+    return "\n".join(lines)
+
+
+# Training cost ----------------------------------------------------------------------------------------------------
+
+
+class PlainNet(nn.Module):
+    """The comparable plain network: as many layers and units, a readout of every layer, no selection and no gate."""
+
+    def __init__(self, n_features: int, n_outputs: int, width: int = 100, n_layers: int = 3) -> None:
+        super().__init__()
+        sizes = [n_features, *[width] * n_layers]
+        self.layers = nn.ModuleList(nn.Linear(a, b, bias=False) for a, b in pairwise(sizes))
+        self.readouts = nn.ModuleList(nn.Linear(width, n_outputs, bias=False) for _ in range(n_layers))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, n) -> (B, K)."""
+        total = x.new_zeros(())
+        for layer, readout in zip(self.layers, self.readouts, strict=True):
+            x = torch.relu(layer(x))
+            total = total + readout(x)
+        return total
+
+
+def _training_cost(cell: Cell, models: Path, quick: bool) -> Cell:
+    data = paper.load(cell["dataset"])
+    n, k = data.n_players, data.n_classes
+    if quick:
+        data = Coded(data.split, data.x[:2000], data.y[:2000], data.x_test, data.y_test)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        nets: dict[str, nn.Module] = {"plain": PlainNet(n, k)}
+    nets |= {name: HarsanyiMLP(n, k, initial_children=rule) for name, rule in paper.CHILDREN.items()}
+    times: dict[str, list[float]] = {name: [] for name in nets}
+    for turn in range(2 if quick else 6):  # in turns: what slows the machine down slows all of them
+        for name, net in nets.items():
+            start = time.perf_counter()
+            paper.fit(net, data, seed=turn, epochs=1)
+            if turn:  # the first warms up
+                times[name].append(time.perf_counter() - start)
+    seconds = {name: median(each) for name, each in times.items()}
+    return {"epoch_seconds": seconds, "threads": torch.get_num_threads()}
+
+
+PAPER_SECONDS = {"census": (5.0, 1.9)}
+
+
+def _training_cost_summary(records: list[Cell]) -> dict[str, Any]:
+    found = {}
+    for record in records:
+        seconds = record["epoch_seconds"]
+        ratios = {name: seconds[name] / seconds["plain"] for name in ("text", "code")}
+        found[record["cell"]["dataset"]] = {"epoch_seconds": seconds, "ratio": ratios, "threads": record["threads"]}
+    return {"paper_seconds": PAPER_SECONDS, "datasets": found}
+
+
+def _training_cost_text(result: dict[str, Any]) -> str:
+    lines = [
+        "| dataset | seconds per epoch, plain | the paper's text | authors' rule | ratio, text | ratio, rule | paper |",
+        "| --- " * 7 + "|",
+    ]
+    for dataset, row in result["datasets"].items():
+        s, published = row["epoch_seconds"], result["paper_seconds"].get(dataset)
+        lines.append(
+            f"| {dataset} | {s['plain']:.2f} | {s['text']:.2f} | {s['code']:.2f} | {row['ratio']['text']:.2f} | "
+            f"{row['ratio']['code']:.2f} | {f'{published[0] / published[1]:.1f}' if published else ''} |"
+        )
+    return "\n".join(lines)
+
+
+EXPERIMENTS = {
+    "table1": Experiment(
+        "Accuracy in per cent and error, the mean over test rows of ||phi - phi*|| / sqrt(n) against brute force, for "
+        "the logit of the true class.",
+        lambda quick: [
+            {"dataset": d, "method": m, "seed": s} for d in DATASETS for m in METHODS for s in seeds(d, quick)
+        ],
+        _table1,
+        _table1_summary,
+        _table1_text,
+    ),
+    "table2": Experiment(
+        "Errors of other explainers on the paper's network, for the logit of the true class.",
+        lambda quick: [
+            {"dataset": d, "children": c, "seed": s}
+            for d in DATASETS
+            for c in paper.CHILDREN
+            for s in range(1 if quick else 3)
+        ],
+        _table2,
+        _table2_summary,
+        _table2_text,
+    ),
+    "training-cost": Experiment(
+        "Seconds per epoch, batches of 128, medians of five epochs taken in turns.",
+        lambda quick: [{"dataset": d} for d in DATASETS],
+        _training_cost,
+        _training_cost_summary,
+        _training_cost_text,
+    ),
+}

@@ -1,0 +1,43 @@
+"""The methods that HarsanyiNet is measured against: estimators of Shapley values for any game, and other networks.
+
+`sampling`, `antithetic`, `kernel_shap`, `kernel_shap_paired` and `unbiased_kernel_shap` take any callable of a mask
+matrix; `deep_shap` and `FastSHAP` take networks; `ShallowShapNet` and `DeepShapNet` are networks of their own.
+"""
+
+from harsanyinet.peers.deep import deep_shap, deep_shap_as_is
+from harsanyinet.peers.fast import FastSHAP
+from harsanyinet.peers.sampling import (
+    CountingGame,
+    Estimate,
+    antithetic,
+    curve,
+    equal_split,
+    kernel_shap,
+    kernel_shap_paired,
+    model_game,
+    rmse,
+    sampling,
+    unbiased_kernel_shap,
+    zero,
+)
+from harsanyinet.peers.shapnet import DeepShapNet, ShallowShapNet
+
+__all__ = [
+    "CountingGame",
+    "DeepShapNet",
+    "Estimate",
+    "FastSHAP",
+    "ShallowShapNet",
+    "antithetic",
+    "curve",
+    "deep_shap",
+    "deep_shap_as_is",
+    "equal_split",
+    "kernel_shap",
+    "kernel_shap_paired",
+    "model_game",
+    "rmse",
+    "sampling",
+    "unbiased_kernel_shap",
+    "zero",
+]
