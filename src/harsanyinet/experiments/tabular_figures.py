@@ -87,7 +87,9 @@ def _convergence_text(result: dict[str, Any]) -> str:
             for name, text in METHODS.items():
                 cells = " | ".join(f"{error:.1e}" for error in row["methods"][name]["mean"])
                 lines.append(f"| {dataset} | {children} | {text} | {cells} |")
-            lines.append(f"| {dataset} | {children} | HarsanyiNet, one pass: {row['harsanyinet']:.1e} |" + " |" * 8)
+            lines.append(
+                f"| {dataset} | {children} | HarsanyiNet, one pass: {row['harsanyinet']:.1e} |" + " |" * len(budgets)
+            )
     return "\n".join(lines)
 
 

@@ -1,0 +1,115 @@
+"""The paper's tabular experiments on a table of their own: cells, resuming, tables and figures."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from harsanyinet.cli import main
+from harsanyinet.datasets import TableSplit
+from harsanyinet.experiments import paper, reproduce, tabular_figures, tabular_tables
+from harsanyinet.experiments.census import label_coded
+
+NAMES = ("table1", "table2", "training-cost", "convergence", "sparsity", "examples")
+
+
+def small(name: str = "census", seed: int = 0) -> paper.Coded:
+    rng = np.random.default_rng(seed)
+    x = pd.DataFrame(rng.normal(size=(300, 4)), columns=list("abcd"))
+    x["e"] = rng.choice(["u", "v", "w"], 300)
+    y = pd.Series(np.where(x["a"] * x["b"] + x["c"] + (x["e"] == "u") > 0, "yes", "no"))
+    split = TableSplit(name, x[:200], y[:200], x[200:], y[200:], "here", "made up")
+    return paper.Coded(split, *label_coded(split))
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    monkeypatch.setattr(paper, "load", small)
+    monkeypatch.setattr(tabular_figures, "BUDGETS", (64, 128, 256, 512))
+
+
+@pytest.mark.usefixtures("tiny")
+@pytest.mark.parametrize("name", NAMES)
+def test_every_experiment_runs_and_resumes(name, tmp_path, capsys):
+    assert main(["reproduce", name, "--quick", "-o", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    stem = f"reproduce_{name.replace('-', '_')}_quick"
+    found = json.loads((tmp_path / f"{stem}.json").read_text())
+    assert set(found["datasets"]) == {"census", "yeast", "tv_news"}
+    assert found["command"] == f"harsanyinet reproduce {name} --quick"
+    assert {"torch", "numpy"} <= set(found["versions"])
+    text = (tmp_path / f"{stem}.md").read_text()
+    assert text.strip() in printed
+    table = [line for line in text.splitlines() if line.startswith("|")]
+    assert len({line.count("|") for line in table}) == 1  # as many cells in every line
+    figures = {path.name for path in tmp_path.glob("*.png")}
+    assert bool(figures) == (name in ("convergence", "sparsity", "examples"))
+    lines = (tmp_path / f"{stem}.jsonl").read_text()
+    assert main(["reproduce", name, "--quick", "-o", str(tmp_path)]) == 0
+    assert (tmp_path / f"{stem}.jsonl").read_text() == lines
+
+
+@pytest.mark.usefixtures("tiny")
+def test_table1_says_who_is_exact(tmp_path):
+    reproduce.run("table1", tmp_path, quick=True)
+    found = json.loads((tmp_path / "reproduce_table1_quick.json").read_text())["datasets"]
+    for methods in found.values():
+        for method, row in methods.items():
+            exact = row["rmse_float64"]["mean"] < 1e-13 * max(1.0, row["max_logit"]["mean"])
+            assert exact == (method != "deep_shapnet"), (method, row)
+            assert row["rmse_float32"]["mean"] < 1e-5 * max(1.0, row["max_logit"]["mean"]) or method == "deep_shapnet"
+
+
+@pytest.mark.usefixtures("tiny")
+def test_table2_sets_rivals_beside_doing_nothing(tmp_path):
+    reproduce.run("table2", tmp_path, quick=True)
+    found = json.loads((tmp_path / "reproduce_table2_quick.json").read_text())["datasets"]
+    for networks in found.values():
+        for row in networks.values():
+            assert row["rmse"]["harsanyinet"]["mean"] < 1e-13
+            assert row["rmse"]["zero"]["mean"] > 0
+            assert row["fast_shap_rows"] > 200
+
+
+def test_a_trained_network_is_kept(tmp_path):
+    data = small()
+    first = tabular_tables.trained(data, "census", "code", 0, tmp_path, True)
+    again = tabular_tables.trained(data, "census", "code", 0, tmp_path, True)
+    assert torch.equal(first(data.x_test.float()), again(data.x_test.float()))
+    assert [path.name for path in tmp_path.iterdir()] == ["census_code_0.hnet"]
+
+
+def test_how_many_sets_rebuild_a_game():
+    dividends = np.zeros(16)
+    dividends[[1, 2, 3]] = [5.0, 3.0, 0.1]
+    from harsanyinet.games import zeta_transform
+
+    assert tabular_figures._needed(zeta_transform(dividends) + 7, dividends) == 2
+
+
+def test_errors_are_means_of_roots():
+    values, exact = np.array([[1.0, 1.0], [0.0, 0.0]]), np.zeros((2, 2))
+    assert paper.errors(values, exact).tolist() == [1.0, 0.0]
+    assert paper.true_class(np.arange(12).reshape(2, 3, 2), np.array([1, 0])).tolist() == [[1, 3, 5], [6, 8, 10]]
+
+
+def test_splits_are_seeded_and_whole():
+    table = small().split.whole()
+    first, second, other = (paper._split(table, seed) for seed in (0, 0, 1))
+    assert first.train.equals(second.train)
+    assert not first.train.equals(other.train)
+    assert (len(first.train), len(first.test)) == (240, 60)
+
+
+def test_wrong_names_get_one_line(tmp_path, capsys):
+    assert main(["reproduce", "table9", "-o", str(tmp_path)]) == 2
+    expected = (
+        "name must be one of table1, table2, training-cost, convergence, sparsity, examples, all, however: 'table9'"
+    )
+    assert expected in capsys.readouterr().err
+    with pytest.raises(ValueError, match="dataset must be one of census, yeast, tv_news, however: 'mars'"):
+        paper.load("mars")
