@@ -35,13 +35,14 @@ def test_the_python_blocks_run_in_order(tmp_path, monkeypatch, capsys):
 
 
 def test_the_tables_are_those_of_the_result_files():
-    assert {name for _, _, name, _ in SECTION.findall(README)} == set(TABLES)
+    there = {name for name in TABLES if (ROOT / "results" / f"{name}.json").exists()}
+    assert {name for _, _, name, _ in SECTION.findall(README)} == there
     assert fill(README, ROOT) == README
 
 
 def test_a_changed_result_changes_the_text(tmp_path):
     (tmp_path / "results").mkdir()
-    for name in TABLES:
+    for _, _, name, _ in SECTION.findall(README):
         content = (ROOT / "results" / f"{name}.json").read_text()
         (tmp_path / "results" / f"{name}.json").write_text(
             re.sub(r'"(accuracy|explain_us_per_row)": [\d.]+', r'"\1": 77.7', content)

@@ -54,7 +54,8 @@ def accuracy(result: dict[str, Any]) -> str:
     ranks, losses = result["mean_rank_by_accuracy_or_r2"], result["mean_rank_by_log_loss_or_rmse"]
     datasets = result["datasets"]
     models = list(dict.fromkeys(model for rows in datasets.values() for model in rows))
-    best = {d: max(_score(row)["mean"] for row in rows.values()) for d, rows in datasets.items()}
+    whole = {d: {m: row for m, row in rows.items() if row["folds"] == DATASETS[d][1]} for d, rows in datasets.items()}
+    best = {d: max((_score(row)["mean"] for row in rows.values()), default=None) for d, rows in whole.items()}
     head = [f"{d}{' (R2)' if 'r2' in next(iter(rows.values())) else ''}" for d, rows in datasets.items()]
     lines = [
         "| " + " | ".join(["model", *head, "mean rank", "by loss"]) + " |",
@@ -70,8 +71,9 @@ def accuracy(result: dict[str, Any]) -> str:
             text = f"{100 * score['mean']:.2f}" + (
                 f" ± {100 * score['standard_error']:.2f}" if score["standard_error"] is not None else ""
             )
-            folds = "" if rows[model]["folds"] == DATASETS[dataset][1] else f" ({rows[model]['folds']} folds)"
-            cells.append((f"**{text}**" if score["mean"] == best[dataset] else text) + folds)
+            if model not in whole[dataset]:
+                text += f" ({rows[model]['folds']} of {DATASETS[dataset][1]} folds)"
+            cells.append(f"**{text}**" if model in whole[dataset] and score["mean"] == best[dataset] else text)
         rank = [f"{of[model]:.2f}" if model in of else "" for of in (ranks, losses)]
         lines.append("| " + " | ".join([model, *cells, *rank]) + " |")
     return "\n".join(lines)

@@ -6,7 +6,7 @@ matrix; `deep_shap` and `FastSHAP` take networks; `ShallowShapNet` and `DeepShap
 
 from harsanyinet.peers.deep import deep_shap, deep_shap_as_is
 from harsanyinet.peers.fast import FastSHAP
-from harsanyinet.peers.sampling import (
+from harsanyinet.peers.estimates import (
     CountingGame,
     Estimate,
     antithetic,

@@ -16,8 +16,8 @@ from torch import nn
 
 from harsanyinet import HarsanyiMLP
 from harsanyinet.games import all_masks, brute_force_shapley, zeta_transform
-from harsanyinet.peers import sampling as peers
-from harsanyinet.peers.sampling import (
+from harsanyinet.peers import estimates as peers
+from harsanyinet.peers.estimates import (
     CountingGame,
     antithetic,
     curve,
