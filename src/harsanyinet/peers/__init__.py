@@ -5,7 +5,6 @@ matrix; `deep_shap` and `FastSHAP` take networks; `ShallowShapNet` and `DeepShap
 """
 
 from harsanyinet.peers.deep import deep_shap, deep_shap_as_is
-from harsanyinet.peers.fast import FastSHAP
 from harsanyinet.peers.estimates import (
     CountingGame,
     Estimate,
@@ -20,6 +19,7 @@ from harsanyinet.peers.estimates import (
     unbiased_kernel_shap,
     zero,
 )
+from harsanyinet.peers.fast import FastSHAP
 from harsanyinet.peers.shapnet import DeepShapNet, ShallowShapNet
 
 __all__ = [
