@@ -95,7 +95,8 @@ def speed(result: dict[str, Any]) -> str:
         large = times.get("4096", times.get("2"))
         shown = f"{large:,.1f}" + ("" if "4096" in times else " (2 rows)")
         one = f"{times['1']:,.0f}" if "1" in times else ""
-        lines.append(f"| {name} | {one} | {shown} | {large / own['4096']:,.2g} |".replace("e+0", "e"))
+        times_ours = float(f"{large / own['4096']:.2g}")  # two digits
+        lines.append(f"| {name} | {one} | {shown} | {times_ours:,.{0 if times_ours >= 10 else 2}f} |")
     return "\n".join(lines)
 
 
