@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
@@ -139,8 +138,3 @@ def truth(games: Sequence[Game], labels: NDArray[Any], n: int) -> Values:
 def errors(values: Values, exact: Values) -> Values:
     """||phi - phi*|| / sqrt(n) of each row, (B,)."""
     return np.asarray(np.sqrt(((values - exact) ** 2).mean(1)))
-
-
-def frame(data: Coded, rows: NDArray[np.intp]) -> pd.DataFrame:
-    """Test rows before coding."""
-    return data.split.test.iloc[rows]

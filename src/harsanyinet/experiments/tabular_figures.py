@@ -16,7 +16,7 @@ from harsanyinet.experiments.paper import DATASETS
 from harsanyinet.experiments.reproduce import Cell, Experiment, grouped
 from harsanyinet.experiments.tabular_tables import trained
 from harsanyinet.games import brute_force_shapley, evaluate, moebius_transform, zeta_transform
-from harsanyinet.peers import FastSHAP, curve, deep_shap
+from harsanyinet.peers import FastSHAP, curve, deep_shap, model_game
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9")  # Okabe and Ito: safe for all eyes
 METHODS = {
@@ -41,21 +41,13 @@ def _convergence(cell: Cell, models: Path, quick: bool) -> Cell:
     found: dict[str, list[list[float]]] = {name: [] for name in METHODS}
     truth = []
     for row, label in enumerate(labels):
-        game = _one_output(net, x[row], int(label))
+        game = model_game(net, x[row], output=int(label))
         truth.append(brute_force_shapley(game, data.n_players, progress=False))
         for name in METHODS:
             estimates = curve(name, game, data.n_players, budgets, seed=1000 * cell["seed"] + row)  # type: ignore[arg-type]
             found[name].append([float(np.sqrt(((e.values - truth[-1]) ** 2).mean())) for e in estimates])
     ours = paper.errors(exact, np.stack(truth))
     return {"budgets": list(budgets), "errors": found, "harsanyinet": ours.tolist(), "n_players": data.n_players}
-
-
-def _one_output(net: nn.Module, row: Tensor, output: int) -> Any:
-    def play(masks: NDArray[np.bool_]) -> Any:
-        with torch.no_grad():
-            return net(row.expand(len(masks), -1), present=torch.from_numpy(masks))[:, output].double().numpy()
-
-    return play
 
 
 def _convergence_summary(records: list[Cell]) -> dict[str, Any]:
@@ -148,7 +140,8 @@ def _sparsity(cell: Cell, models: Path, quick: bool) -> Cell:
     rows = paper.some_rows(data, 3 if quick else 50)
     strengths, salient, needed = [], [], []
     for row, label in zip(rows, data.y_test.numpy()[rows], strict=True):
-        table = evaluate(_at_mean(net, data.x_test[row].double(), int(label)), data.n_players, progress=False)
+        game = model_game(net, data.x_test[row].double(), output=int(label))  # absent: the mean, 0 when standardised
+        table = evaluate(game, data.n_players, progress=False)
         dividends = moebius_transform(table)
         dividends[0] = 0.0
         strength = np.sort(np.abs(dividends))[::-1] / np.abs(dividends).max()
@@ -162,16 +155,6 @@ def _sparsity(cell: Cell, models: Path, quick: bool) -> Cell:
         "curve": mean[np.unique(np.geomspace(1, len(mean), 60).astype(int)) - 1].tolist(),
         "histogram": np.histogram(np.concatenate(strengths), edges)[0].tolist(), "edges": edges.tolist(),
     }  # fmt: skip
-
-
-def _at_mean(net: nn.Module, row: Tensor, output: int) -> Any:
-    """Absent columns have their training mean: zero, after standardisation."""
-
-    def play(masks: NDArray[np.bool_]) -> Any:
-        with torch.no_grad():
-            return net(row * torch.from_numpy(masks))[:, output].numpy()
-
-    return play
 
 
 def _needed(table: NDArray[Any], dividends: NDArray[Any]) -> int:
@@ -262,7 +245,7 @@ def _examples(cell: Cell, models: Path, quick: bool) -> Cell:
     budget = 10 * data.n_players
     found = []
     for i, row in enumerate(rows):
-        game = _one_output(net, x[i], int(labels[row]))
+        game = model_game(net, x[i], output=int(labels[row]))
         one = {
             "truth": brute_force_shapley(game, data.n_players, progress=False),
             "HarsanyiNet": net.explain(x[i : i + 1]).values[0, :, labels[row]],

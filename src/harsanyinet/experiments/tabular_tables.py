@@ -18,7 +18,7 @@ from harsanyinet.experiments.paper import DATASETS, Coded, Values
 from harsanyinet.experiments.reproduce import Cell, Experiment, grouped
 from harsanyinet.games import brute_force_shapley
 from harsanyinet.mlp import HarsanyiMLP
-from harsanyinet.peers import DeepShapNet, FastSHAP, ShallowShapNet, deep_shap, deep_shap_as_is
+from harsanyinet.peers import DeepShapNet, FastSHAP, ShallowShapNet, deep_shap, deep_shap_as_is, model_game
 from harsanyinet.storage import load, save
 
 N_ROWS = 200
@@ -73,7 +73,7 @@ def _table1(cell: Cell, models: Path, quick: bool) -> Cell:
         with torch.no_grad():
             values = net.explain(x).values if isinstance(net, HarsanyiMLP) else net.explain_values(x).numpy()
             found["max_logit"] = float(net(data.x_test.to(dtype)[:5000]).abs().max())
-        truth = paper.truth([_game(net, row) for row in x], labels, data.n_players)
+        truth = paper.truth([model_game(net, row) for row in x], labels, data.n_players)
         name = str(dtype).removeprefix("torch.")
         found[f"rmse_{name}"] = float(paper.errors(paper.true_class(values, labels), truth).mean())
     found["rmse_of_zero"] = float(paper.errors(np.zeros_like(truth), truth).mean())
@@ -83,14 +83,6 @@ def _table1(cell: Cell, models: Path, quick: bool) -> Cell:
         with torch.no_grad():
             found["units_ever_active"] = [round(float((z != 0).any(0).double().mean()), 4) for z in net.units(x)]
     return found
-
-
-def _game(net: nn.Module, row: Tensor) -> Any:
-    def play(masks: Any) -> Any:
-        with torch.no_grad():
-            return net(row.expand(len(masks), -1), present=torch.from_numpy(masks)).double().numpy()
-
-    return play
 
 
 def _shapnet(method: str, data: Coded, seed: int, quick: bool) -> nn.Module:
@@ -185,7 +177,7 @@ def _table2(cell: Cell, models: Path, quick: bool) -> Cell:
     by_fast = fast.explain(data.x_test[rows].float())
     net = net.double()
     x = data.x_test[rows].double()
-    truth = paper.truth([_game(net, row) for row in x], labels, data.n_players)
+    truth = paper.truth([model_game(net, row) for row in x], labels, data.n_players)
     total = truth.sum(1, keepdims=True)
     as_is = deep_shap_as_is(net, x, output=labels, hooked=True)
     methods: dict[str, Values] = {
