@@ -115,11 +115,12 @@ def subsets(result: dict[str, Any]) -> str:
 
 def large(result: dict[str, Any]) -> str:
     """A million rows."""
-    seconds = result["seconds"]
+    seconds, threads = result["seconds"], result["threads"]
     return (
-        f"{result['rows']:,} rows of {result['columns']} columns on {result['threads']} threads: fitted in "
-        f"{seconds['fit']:.0f} s, all rows explained in {seconds['explain all rows']:.0f} s, "
-        f"{result['peak_gib']:.1f} GiB at the peak."
+        f"{result['rows']:,} made-up rows of {result['columns']} columns on {threads} thread{'s' * (threads > 1)}: fitted "
+        f"in {seconds['fit']:,.0f} s, all rows explained in {seconds['explain all rows']:.0f} s, "
+        f"{result['peak_gib']:.1f} GiB at the peak; log-loss {result['log_loss']:.4f} on new rows, where knowing the true "
+        f"chances gives {result['log_loss_of_the_true_chances']:.4f}."
     )
 
 
