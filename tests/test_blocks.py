@@ -6,7 +6,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from harsanyinet import HarsanyiMLP
-from harsanyinet.blocks import and_gate_, first_children, first_sets, select_children
+from harsanyinet.blocks import ActivationBlock, State, and_gate_, first_children, first_sets, select_children
 
 
 def plain_and(t: torch.Tensor, sigma: torch.Tensor, mode: str) -> torch.Tensor:
@@ -94,6 +94,32 @@ def test_straight_through_gradient():
     expected = 7.0 * torch.exp(-tau) / (1 + torch.exp(-tau)) ** 2
     torch.testing.assert_close(found, grad * expected.detach())
     assert not select_children(tau.detach(), 7.0).requires_grad
+
+
+@pytest.mark.parametrize("mode", ["geometric", "product"])
+@pytest.mark.parametrize("dead", [0.0, 0.2, 0.7, 1.0])
+@pytest.mark.parametrize(("deep", "told"), [(False, False), (True, False), (True, True)])
+def test_the_gradient_of_a_block_equals_autograd_through_the_formula(mode, dead, deep, told):
+    t, sigma, grad = random_case(0, dead)
+    g = torch.Generator().manual_seed(1)
+    tau = (sigma - 0.5) * torch.rand(sigma.shape, generator=g, dtype=torch.float64)
+    block = ActivationBlock(7, 9, beta=3.0, gamma=2.0, mode=mode, tau=tau, generator=g).double()
+    z = (0.4 * t.tan()).requires_grad_(deep)
+    with torch.no_grad():
+        z[::2] *= -1
+    known = z.detach().abs().sum(1).nonzero()[:, 0] if told else None
+    after = block(State(z, rows=known))
+    found = after.values[:, :, 0]
+    if deep:
+        assert set(found.detach().sum(1).nonzero()[:, 0].tolist()) <= set(after.rows.tolist())
+    chosen = select_children(block.tau, 3.0)
+    expected = (z @ (block.weight * chosen).T * and_gate_((2.0 * z.abs()).tanh(), chosen, mode)).relu()
+    torch.testing.assert_close(found, expected, rtol=1e-13, atol=0)
+    leaves = [block.weight, block.tau, *([z] if deep else [])]
+    mine = torch.autograd.grad(found, leaves, grad, retain_graph=True)
+    for a, b in zip(mine, torch.autograd.grad(expected, leaves, grad), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-11, atol=1e-12)
+        assert bool((a != 0).any()) == (dead < 1)
 
 
 class LargestTensor(TorchDispatchMode):

@@ -78,3 +78,10 @@ def test_census_in_numbers():
     assert float(x_train.mean(0).abs().max()) < 1e-12
     assert not bool(x_test.isnan().any())
     assert y_train.float().mean().item() == pytest.approx(0.249, abs=1e-3)
+
+
+def test_images(tmp_path, capsys):
+    assert cli.main(["demo", "--images", "--quick", "-o", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    assert "as exact as float32 is" in printed
+    assert {path.name for path in tmp_path.iterdir()} == {"images.hnet", "maps.png", "cell_interactions.png"}

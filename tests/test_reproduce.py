@@ -44,8 +44,8 @@ def test_every_experiment_runs_and_resumes(name, tmp_path, capsys):
     assert {"torch", "numpy"} <= set(found["versions"])
     text = (tmp_path / f"{stem}.md").read_text()
     assert text.strip() in printed
-    table = [line for line in text.splitlines() if line.startswith("|")]
-    assert len({line.count("|") for line in table}) == 1  # as many cells in every line
+    for table in text.strip().split("\n\n"):
+        assert len({line.count("|") for line in table.splitlines()}) == 1  # as many cells in every line
     figures = {path.name for path in tmp_path.glob("*.png")}
     assert bool(figures) == (name in ("convergence", "sparsity", "examples"))
     lines = (tmp_path / f"{stem}.jsonl").read_text()

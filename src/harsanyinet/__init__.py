@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from harsanyinet.attribution import Attribution
     from harsanyinet.certificate import Certificate, verify
     from harsanyinet.estimators import HarsanyiClassifier, HarsanyiRegressor
+    from harsanyinet.image import HarsanyiCNN
+    from harsanyinet.image_estimator import HarsanyiImageClassifier
     from harsanyinet.storage import load, save
 
 __version__ = "0.1.0"
@@ -19,7 +21,9 @@ __all__ = [
     "Attribution",
     "Certificate",
     "Explanation",
+    "HarsanyiCNN",
     "HarsanyiClassifier",
+    "HarsanyiImageClassifier",
     "HarsanyiMLP",
     "HarsanyiNet",
     "HarsanyiRegressor",
@@ -31,7 +35,9 @@ __all__ = [
 _LATER = {
     "Attribution": "harsanyinet.attribution",
     "Certificate": "harsanyinet.certificate",
+    "HarsanyiCNN": "harsanyinet.image",
     "HarsanyiClassifier": "harsanyinet.estimators",
+    "HarsanyiImageClassifier": "harsanyinet.image_estimator",
     "HarsanyiRegressor": "harsanyinet.estimators",
     "load": "harsanyinet.storage",
     "save": "harsanyinet.storage",

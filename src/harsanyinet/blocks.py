@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 SoftAnd = Literal["geometric", "product"]
@@ -24,16 +25,18 @@ class State(NamedTuple):
         values: (B, N, C), C channels of N candidates; (B, D) columns below the first block.
         alive: (B, N) zeros and ones, or None when every player is present (and in the activation gate).
         living: (N,) zeros and ones, zero for a candidate with an empty receptive field; None in the activation gate.
+        rows: Positions of the rows whose values are not all zero, where a block has found out; else None.
     """
 
     values: Tensor
     alive: Tensor | None = None
     living: Tensor | None = None
+    rows: Tensor | None = None
 
 
 def join(states: Sequence[State]) -> State:
     """The candidates of several blocks side by side."""
-    values, alive, living = zip(*states, strict=True)
+    values, alive, living, _ = zip(*states, strict=True)
     return State(
         torch.cat(values, 1),
         None if alive[0] is None else torch.cat(alive, 1),
@@ -166,7 +169,13 @@ def _product_if_one_dead(t: Tensor, dead: Tensor, sigma: Tensor) -> Tensor:
 
 
 def _and_value_(t: Tensor, sigma: Tensor, mode: SoftAnd) -> Tensor:
-    """(B, D) -> (B, U); overwrites t.
+    """(B, D) -> (B, U); overwrites t with logarithms."""
+    count = sigma.sum(1, keepdim=True)
+    return _and_by_shares_(t, sigma / count.clamp_min(1), count, mode)
+
+
+def _and_by_shares_(t: Tensor, shares: Tensor, count: Tensor, mode: SoftAnd) -> Tensor:
+    """(B, D) -> (B, U), given 1/|S_u| for the children (U, D) and |S_u| (U, 1); overwrites t with logarithms.
 
     In place and without masks, log(0) or underflow, each of which costs several times the arithmetic on a CPU. Both
     thresholds look at a unit's own children only, so a flushed gate is flushed whoever else is present.
@@ -174,8 +183,7 @@ def _and_value_(t: Tensor, sigma: Tensor, mode: SoftAnd) -> Tensor:
     smallest = math.log(torch.finfo(t.dtype).tiny)
     far_below = -1e4 * max(t.shape[1], 1)  # divided by any |S_u| <= D still below every sum of living children
     logs = torch.threshold_(t.clamp_min_(torch.finfo(t.dtype).tiny).log_(), smallest + 0.01, far_below)
-    count = sigma.sum(1, keepdim=True)
-    mean = F.linear(logs, sigma / count.clamp_min(1))
+    mean = F.linear(logs, shares)
     if mode == "product":
         mean.mul_(count.T)
     lowest = 0.95 * smallest
@@ -263,7 +271,12 @@ class ActivationBlock(nn.Module):
         return self.tau.detach() > 0
 
     def forward(self, below: State) -> State:  # noqa: D102
-        z = below.values.flatten(1)  # (B, D)
+        z = below.values
+        if torch.is_grad_enabled() and (z.requires_grad or self.weight.requires_grad or self.tau.requires_grad):
+            settings = (self.beta, self.gamma, self.mode)
+            units, rows = _Units.apply(z, below.rows, self.weight, self.tau, *settings)  # type: ignore[no-untyped-call]
+            return State(units, rows=rows)
+        z = z.flatten(1)  # (B, D)
         sigma = select_children(self.tau, self.beta)  # (U, D)
         rows = acting_rows(z, sigma)
         if rows is None:
@@ -274,10 +287,81 @@ class ActivationBlock(nn.Module):
     def _units(self, z: Tensor, sigma: Tensor) -> Tensor:
         t = z.abs().mul_(self.gamma).tanh_()
         gate = and_gate_(t, sigma, self.mode)  # (B, U)
-        if torch.is_grad_enabled():
-            return (F.linear(z, self.weight * sigma) * gate).relu_()
         spent = t if t.shape == gate.shape else None  # memory that can be written again
         return torch.mm(z, (self.weight * sigma).T, out=spent).mul_(gate).relu_()
+
+
+class _Units(torch.autograd.Function):
+    """The units of an activation block in training, with the gradient of the formula in a few matrix products.
+
+    ReLU lets no gradient through a unit that is zero, so that only rows count in which some unit has all its children
+    alive. Deep blocks of the activation gate are mostly silent. A step of the paper's small network costs little
+    arithmetic and many calls, which is why everything here is in place and there are no views for autograd to follow.
+
+    Shape:
+        - z: (B, ...) with D candidates in a row; rows: those that are not all zero, or None if that is not known;
+          weight, tau: (U, D); returns (B, U, 1) and its rows that are not all zero, or None.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, z: Tensor, rows: Tensor | None, weight: Tensor, tau: Tensor, beta: float, gamma: float, mode: SoftAnd
+    ) -> tuple[Tensor, Tensor | None]:
+        ctx.shape, ctx.beta, ctx.gamma, ctx.mode = z.shape, beta, gamma, mode
+        z = z.flatten(1)
+        deep = ctx.needs_input_grad[0] and not torch.compiler.is_compiling()  # the first block is never silent
+        if deep and rows is not None:
+            z = z[rows]
+        if len(z) or not deep:
+            sigma = (tau > 0).to(z.dtype)
+            count = sigma.sum(1, keepdim=True)
+        if deep and len(z):
+            missing = F.linear(z.sign().abs_(), sigma, -count[:, 0].clamp_min(1))  # (B, U), 0 if none is
+            acting = (missing.amax(1) >= 0).nonzero()[:, 0]
+            z, rows = z[acting], acting if rows is None else rows[acting]
+        ctx.rows = rows
+        if deep and not len(z):
+            ctx.save_for_backward(z, weight, tau)
+            return z.new_zeros(ctx.shape[0], len(tau), 1), rows
+        chosen, shares = weight * sigma, sigma / count.clamp_min(1)
+        t = z.abs().mul_(gamma).tanh_()
+        logs = t.clone()
+        gate = _and_by_shares_(logs, shares, count, mode)
+        units = torch.mm(z, chosen.T).mul_(gate).relu_()
+        ctx.save_for_backward(z, weight, tau, t, logs, gate, units, sigma, count, shares, chosen)
+        if rows is None:
+            return units[:, :, None], None
+        return z.new_zeros(ctx.shape[0], len(tau), 1).index_copy_(0, rows, units[:, :, None]), rows
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor, _: Any) -> tuple[Tensor | None, ...]:
+        z, weight, tau, *rest = ctx.saved_tensors
+        if not rest:
+            return z.new_zeros(ctx.shape), None, torch.zeros_like(weight), torch.zeros_like(tau), None, None, None
+        t, logs, gate, units, sigma, count, shares, chosen = rest
+        geometric = ctx.mode == "geometric"
+        grad = grad[:, :, 0] if ctx.rows is None else grad[ctx.rows, :, 0]
+        of_log = grad * units  # (B, U): of the logarithm of the gate
+        of_sum = torch.ops.aten.threshold_backward(grad, units, 0).mul_(gate)  # (B, U): of the sum of the children
+        inverse = t.clamp_min(torch.finfo(t.dtype).tiny).reciprocal_()  # of a dead candidate: it meets a zero
+        of_z = None
+        if ctx.needs_input_grad[0]:
+            of_z = of_log @ (shares if geometric else sigma)
+            of_z.mul_(inverse - t).mul_(z.sign().mul_(ctx.gamma))  # through log tanh: (1 - t^2) / t, and through |z|
+            of_z.addmm_(of_sum, chosen)
+            if ctx.rows is not None:
+                of_z = of_z.new_zeros(ctx.shape[0], of_z.shape[1]).index_copy_(0, ctx.rows, of_z)
+            of_z = of_z.view(ctx.shape)
+        of_chosen = of_sum.T @ z
+        off = t - 1  # a candidate changes the product by t - 1, a child by that over t
+        by_other, by_child, by_log = (of_log.T @ torch.cat((off, off * inverse, logs), 1)).tensor_split(3, 1)
+        of_tau = torch.where(sigma > 0, by_child, by_other)
+        if geometric:  # the gate is a root, in which every child counts
+            of_tau.sub_((by_log * shares).sum(1, keepdim=True)).div_(count.clamp_min(1))
+        of_tau.addcmul_(of_chosen, weight)
+        of_tau = torch.ops.aten.sigmoid_backward(of_tau, torch.sigmoid(tau)).mul_(ctx.beta)
+        return of_z, None, of_chosen.mul_(sigma), of_tau, None, None, None
 
 
 class PresenceBlock(nn.Module):
@@ -325,7 +409,7 @@ class PresenceBlock(nn.Module):
         return self.tau.detach() > 0
 
     def forward(self, below: State) -> State:  # noqa: D102
-        values, alive, living = below
+        values, alive, living = below[:3]
         assert living is not None
         sigma = select_children(self.tau, self.beta)  # (U, N)
         chosen = sigma if self.one_column_each else sigma[:, self.owner]  # (U, D)
@@ -375,7 +459,7 @@ class OwnBlock(nn.Module):
         return self.own.clone()
 
     def forward(self, below: State) -> State:  # noqa: D102
-        values, alive, living = below
+        values, alive, living = below[:3]
         assert living is not None
         living = living[-self.n_units :]  # a unit and its children have the same field
         if self.n_below == 1:

@@ -49,6 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("-o", "--out", type=Path, default=Path("demo"), help="folder for plots and model (default: demo)")
     demo.add_argument("--seed", type=int, default=0)
     demo.add_argument("--quick", action="store_true", help="few rows and epochs, to see that it runs")
+    demo.add_argument("--images", action="store_true", help="small images of digits in place of a table")
     demo.set_defaults(run=_demo)
 
     fit = commands.add_parser("fit", help="fit a model to a table")
@@ -128,7 +129,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _demo(arguments: argparse.Namespace) -> int:
-    from harsanyinet.experiments.demo import run_demo
+    if arguments.images:
+        from harsanyinet.experiments.demo_images import run_image_demo as run_demo
+    else:
+        from harsanyinet.experiments.demo import run_demo
 
     return 0 if run_demo(arguments.out, say=print, seed=arguments.seed, quick=arguments.quick)["passed"] else 1
 

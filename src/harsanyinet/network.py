@@ -79,7 +79,7 @@ class HarsanyiNet(nn.Module, ABC):
     def _read(self, zs: list[Tensor]) -> Tensor:
         out = self.base
         for z, readout in zip(zs, self.readouts, strict=True):
-            out = out + F.linear(z.flatten(1), readout.flatten(1))
+            out = torch.addmm(out, z.flatten(1), readout.flatten(1).T)
         return out
 
     def _chunks(self, x: Tensor, present: Tensor | None) -> list[tuple[Tensor, Tensor | None]]:

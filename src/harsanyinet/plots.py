@@ -121,7 +121,7 @@ def plot_bar(ex: Explanation, output: str | int | None = None, max_display: int 
     if len(rest):
         labels.append(_others(len(rest)))
         widths.append(float(strength[rest].sum()))
-    ax = _axes(ax, 8.0, 1.4 + 0.36 * len(widths))
+    ax = new_axes(ax, 8.0, 1.4 + 0.36 * len(widths))
     positions = np.arange(len(widths))[::-1]
     ax.barh(positions, widths, height=0.72, color=NEGATIVE)
     for y, width in zip(positions, widths, strict=True):
@@ -169,7 +169,7 @@ def plot_beeswarm(
         for at, (numbers, _) in enumerate(colours):
             if numbers is not None:
                 data[:, at] = numbers
-    ax = _axes(ax, 8.0, max(2.8, 1.6 + 0.42 * len(columns)))
+    ax = new_axes(ax, 8.0, max(2.8, 1.6 + 0.42 * len(columns)))
     state = np.random.get_state()  # noqa: NPY002  shap shuffles with numpy's global generator
     np.random.seed(0)  # noqa: NPY002
     try:
@@ -215,7 +215,7 @@ def plot_interactions(
     matrix, labels, n = matrix[np.ix_(kept, kept)], [_label(ex.feature_names[i]) for i in kept], len(kept)
     side = 0.52 * n
     longest = 0.075 * max(map(len, labels))
-    ax = _axes(ax, max(side + longest + 1.6, 5.0), max(side + longest + 1.0, 3.6))
+    ax = new_axes(ax, max(side + longest + 1.6, 5.0), max(side + longest + 1.0, 3.6))
     limit = float(np.abs(matrix).max()) or 1.0
     image = ax.imshow(matrix, cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto")
     if ax.get_window_extent().width / ax.figure.dpi / n > 0.36 and 0.005 < limit < 1e5:  # inches per cell
@@ -265,7 +265,7 @@ def plot_network(ex: Explanation, row: int = 0, output: str | int | None = None,
         with np.errstate(invalid="ignore"):  # shapiq divides by zero to place the label of a single node
             figure, drawn = shapiq.network_plot(found, feature_names=names, show=False)
         plt.close(figure)
-    ax = _axes(ax, 5.7 + 0.15 * min(40, max(map(len, ex.feature_names))), 6.5)
+    ax = new_axes(ax, 5.7 + 0.15 * min(40, max(map(len, ex.feature_names))), 6.5)
     ax.set_title(
         f"{name}, row {row}{_of_all(n, ex)}\nnodes: Shapley value (raw output), edges: SII of pairs", fontsize=10
     )
@@ -288,7 +288,7 @@ def plot_order_spectrum(ex: Explanation, ax: Axes | None = None) -> Axes:
     percent = 100 * ex.order_spectrum()
     occurring = np.flatnonzero(percent[1:] > 0) + 1
     top = int(occurring.max(initial=1))
-    ax = _axes(ax, max(5.5, 1.5 + 0.5 * min(top, 30)), 3.6)
+    ax = new_axes(ax, max(5.5, 1.5 + 0.5 * min(top, 30)), 3.6)
     orders = np.arange(1, top + 1)
     ax.bar(orders, percent[1 : top + 1], width=0.72, color=NEGATIVE)
     if top <= 20:
@@ -376,7 +376,7 @@ def plot_pair(
     n_up, n_across = table.shape
     labels = [[_ends(label, 24) for label in axis.labels] for axis in effect.axes]
     longest = [0.075 * max(map(len, some)) for some in labels]  # inches
-    ax = _axes(
+    ax = new_axes(
         ax, min(max(0.34 * n_across, 3.0), 8.0) + longest[1] + 1.8, min(max(0.3 * n_up, 2.6), 7.0) + longest[0] + 1.2
     )
     limit = float(np.abs(table).max())
@@ -432,7 +432,7 @@ def plot_fields(
     lines = [block[np.linspace(0, len(block) - 1, min(room, len(block))).round().astype(int)] for block in blocks]
     edges = np.cumsum([0, *map(len, lines)])
     colors = need_package("matplotlib.colors", "plots")
-    ax = _axes(ax, min(max(4.5, 2.2 + 0.2 * n), 16.0), min(max(3.5, 2.0 + 0.03 * float(edges[-1])), 12.0))
+    ax = new_axes(ax, min(max(4.5, 2.2 + 0.2 * n), 16.0), min(max(3.5, 2.0 + 0.03 * float(edges[-1])), 12.0))
     cmap = colors.ListedColormap(["#f2f2f2", NEGATIVE])
     ax.imshow(np.vstack(lines), cmap=cmap, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
     for edge in edges[1:-1]:
@@ -466,7 +466,7 @@ def _one_output(output: str | int | None, names: Sequence[str], plot: str) -> in
 
 def _shape_curve(effect: SingleEffect, heights: Array, held: Array | None, name: str, ax: Axes | None) -> Axes:
     """A curve over numbers, dots for the frequent ones."""
-    ax = _axes(ax, 7.0, 4.0)
+    ax = new_axes(ax, 7.0, 4.0)
     x, joined, dots = effect.axis.values, effect.curve, effect.frequent
     ax.axhline(0, color=NEUTRAL, linewidth=0.8, linestyle=":", zorder=1)
     ax.plot(x[joined], heights[joined], color=NEGATIVE, linewidth=1.5, zorder=3)
@@ -510,7 +510,7 @@ def _shape_bars(effect: SingleEffect, heights: Array, held: Array | None, name: 
     if held is not None:
         counts = effect.axis.counts(held)
         labels = [f"{label} ({_percent(counts[i], counts.sum())})" for label, i in zip(labels, order, strict=True)]
-    ax = _axes(ax, 5.0 + 0.075 * max(map(len, labels)), 1.5 + 0.3 * len(order))
+    ax = new_axes(ax, 5.0 + 0.075 * max(map(len, labels)), 1.5 + 0.3 * len(order))
     bars = heights[order].tolist()
     ax.barh(range(len(bars)), bars, height=0.72, color=[NEGATIVE if bar < 0 else POSITIVE for bar in bars])
     ax.axvline(0, color=NEUTRAL, linewidth=0.8)
@@ -537,7 +537,7 @@ def _steps(ax: Axes | None, labels: Sequence[str], widths: Sequence[float], star
     starts = np.append(ends[1:], base)
     lines = [len(line) for label in labels for line in label.split("\n")]
     height = 0.36 if len(lines) == n else 0.45
-    ax = _axes(ax, max(8.0, 5.0 + 0.075 * max(lines)), 1.6 + height * (n + 2))
+    ax = new_axes(ax, max(8.0, 5.0 + 0.075 * max(lines)), 1.6 + height * (n + 2))
     bars = list(range(n, 0, -1))
     ax.barh(bars, widths, left=starts, height=0.72, color=[NEGATIVE if width < 0 else POSITIVE for width in widths])
     for below, x in enumerate([*starts[::-1], ends[0]]):
@@ -687,7 +687,7 @@ def _of_all(n: int, ex: Explanation) -> str:
 # Axes ----------------------------------------------------------------------------------------------------------------
 
 
-def _axes(ax: Axes | None, width: float, height: float) -> Axes:
+def new_axes(ax: Axes | None, width: float, height: float) -> Axes:
     """The given axes, or those of a new figure whose layout makes room for every label."""
     if ax is not None:
         return ax

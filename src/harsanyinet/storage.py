@@ -18,24 +18,27 @@ from numpy.typing import NDArray
 from harsanyinet import files
 from harsanyinet.encoders import TableEncoder
 from harsanyinet.estimators import HarsanyiClassifier, HarsanyiRegressor
+from harsanyinet.image import HarsanyiCNN
+from harsanyinet.image_estimator import HarsanyiImageClassifier
 from harsanyinet.mlp import HarsanyiMLP
 from harsanyinet.planning import Problem
 from harsanyinet.tabular import TableNet
 
 Arrays = Mapping[str, NDArray[Any]]
-Model = HarsanyiMLP | HarsanyiClassifier | HarsanyiRegressor
+Model = HarsanyiMLP | HarsanyiCNN | HarsanyiClassifier | HarsanyiRegressor | HarsanyiImageClassifier
 _ESTIMATORS = {"HarsanyiClassifier": HarsanyiClassifier, "HarsanyiRegressor": HarsanyiRegressor}
 
 
 def save(model: Model, path: str | PathLike[str]) -> None:
     """Writes a network or a fitted estimator to one file, beside an old one and then in its place."""
-    if isinstance(model, HarsanyiMLP):
-        meta = {"config": model.config, "dtype": str(model.baseline.dtype).split(".")[-1]}
-        files.save_arrays(path, "HarsanyiMLP", _state(model), meta)
+    if isinstance(model, HarsanyiMLP | HarsanyiCNN):
+        files.save_arrays(path, type(model).__name__, *_of_network(model))
+    elif isinstance(model, HarsanyiImageClassifier):
+        files.save_arrays(path, "HarsanyiImageClassifier", *_of_image_classifier(model))
     elif type(model) in _ESTIMATORS.values():
         files.save_arrays(path, type(model).__name__, *_of_estimator(model))
     else:
-        known = ", ".join(["HarsanyiMLP", *_ESTIMATORS])
+        known = ", ".join(["HarsanyiMLP", "HarsanyiCNN", *_ESTIMATORS, "HarsanyiImageClassifier"])
         raise TypeError(f"model must be one of {known}, however: {type(model).__name__}")
 
 
@@ -46,7 +49,9 @@ def load(path: str | PathLike[str]) -> Any:
         harsanyinet.files.ModelFileError: If the file is damaged, foreign or newer than this version.
     """
     kinds: dict[str, Callable[[Arrays, dict[str, Any]], Any]] = {
-        "HarsanyiMLP": _mlp,
+        "HarsanyiMLP": partial(_network, HarsanyiMLP),
+        "HarsanyiCNN": partial(_network, HarsanyiCNN),
+        "HarsanyiImageClassifier": _image_classifier,
         **{name: partial(_estimator, kind) for name, kind in _ESTIMATORS.items()},
     }
     kind, arrays, meta = files.load_any(path, "model", tuple(kinds))
@@ -62,10 +67,41 @@ def _state(module: torch.nn.Module) -> dict[str, NDArray[Any]]:
     return {name: tensor.detach().cpu().numpy() for name, tensor in module.state_dict().items()}
 
 
-def _mlp(arrays: Arrays, meta: dict[str, Any]) -> HarsanyiMLP:
-    net = HarsanyiMLP(**meta["config"]).to(getattr(torch, meta["dtype"]))
+def _of_network(net: HarsanyiMLP | HarsanyiCNN) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    if isinstance(net, HarsanyiCNN) and net.config["stem"] is None:
+        raise TypeError(
+            "a network with a stem of your own cannot be saved, since a file holds no code, however: its stem is a "
+            f"{type(net.stem).__name__}; save net.state_dict() instead, or use stem='paper', 'patch' or 'deep'"
+        )
+    return _state(net), {"config": net.config, "dtype": str(net.base.dtype).split(".")[-1]}
+
+
+def _network(kind: Any, arrays: Arrays, meta: dict[str, Any]) -> Any:
+    net = kind(**meta["config"]).to(getattr(torch, meta["dtype"]))
     net.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
     return net.eval()
+
+
+def _of_image_classifier(model: HarsanyiImageClassifier) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    arrays, network = _of_network(model._fitted().network_)
+    return arrays, {
+        "params": {name: _plain(value) for name, value in model.get_params(deep=False).items()}, "network": network,
+        "classes": _labels(model.classes_), "mean": model.mean_, "scale": model.scale_,
+        "image_shape": list(model.image_shape_),
+    }  # fmt: skip
+
+
+def _image_classifier(arrays: Arrays, meta: dict[str, Any]) -> HarsanyiImageClassifier:
+    model = HarsanyiImageClassifier(**meta["params"])
+    model.classes_ = np.array(meta["classes"]["labels"], dtype=meta["classes"]["dtype"])
+    model.mean_, model.scale_, model.image_shape_ = meta["mean"], meta["scale"], tuple(meta["image_shape"])
+    model._finish(_network(HarsanyiCNN, arrays, meta["network"]))
+    return model
+
+
+def _labels(classes: NDArray[Any]) -> dict[str, Any]:
+    named = {"U": "str", "O": "object", "T": "object"}.get(classes.dtype.kind, classes.dtype.name)
+    return {"dtype": named, "labels": classes.tolist()}
 
 
 def _of_estimator(model: HarsanyiClassifier | HarsanyiRegressor) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
@@ -83,9 +119,7 @@ def _of_estimator(model: HarsanyiClassifier | HarsanyiRegressor) -> tuple[dict[s
         "named": hasattr(model, "feature_names_in_"),
     }
     if isinstance(model, HarsanyiClassifier):
-        dtype = model.classes_.dtype
-        named = {"U": "str", "O": "object", "T": "object"}.get(dtype.kind, dtype.name)
-        meta["classes"] = {"dtype": named, "labels": model.classes_.tolist()}
+        meta["classes"] = _labels(model.classes_)
     else:
         meta["one_target"] = model.one_target_
     return arrays, meta

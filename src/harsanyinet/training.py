@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import copy
+import io
 import logging
 import math
+import pickle
 import time
+import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Literal, NamedTuple, get_args
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
 from torch import Generator, Tensor, nn
 from torch.optim import SGD, AdamW, Optimizer
 from tqdm import tqdm
+
+from harsanyinet.files import write_beside
 
 logger = logging.getLogger(__name__)
 
@@ -242,6 +248,28 @@ def _bound(best_loss: float, tolerance: float) -> float:
     return best_loss + tolerance * abs(best_loss) if math.isfinite(best_loss) else best_loss
 
 
+def _write_checkpoint(path: Path, state: dict[str, Any]) -> None:
+    content = io.BytesIO()
+    torch.save(state, content)
+    write_beside(path, content.getvalue())
+
+
+def _read_checkpoint(path: Path, mark: str) -> dict[str, Any]:
+    """What `_write_checkpoint` wrote, if it belongs to this training. Runs no code from it."""
+    try:
+        state: dict[str, Any] = torch.load(path, weights_only=True)
+        found = state["mark"]
+    except (OSError, RuntimeError, EOFError, KeyError, TypeError, pickle.UnpicklingError, zipfile.BadZipFile) as error:
+        raise ValueError(
+            f"checkpoint must be one that this training wrote, however: {path} is not; delete it"
+        ) from error
+    if found != mark:
+        raise ValueError(
+            f"checkpoint must belong to this training ({mark}), however: {path} belongs to another ({found}); delete it"
+        )
+    return state
+
+
 def fit_module(
     module: nn.Module,
     x: Tensor,
@@ -255,6 +283,8 @@ def fit_module(
     seed: int = 0,
     progress: bool = True,
     on_epoch: Callable[[int, nn.Module], None] | None = None,
+    augment: Callable[[Tensor, Generator], Tensor] | None = None,
+    checkpoint: Path | None = None,
 ) -> History:
     """Trains `module` in place and leaves it in eval mode, with validation rows at the weights of its best epoch.
 
@@ -274,6 +304,9 @@ def fit_module(
         seed: For the split, the order of the rows, the masks, and what the module itself draws, such as dropout.
         progress: Whether to show a progress bar, once two seconds have passed.
         on_epoch: Called after each epoch with its number and the module, then in eval mode.
+        augment: Called with the inputs of each training batch and a generator to draw from; returns what is trained on.
+        checkpoint: A file that is written after each epoch. If it is there, training goes on where it ended, to the
+            same bits as without the interruption. It stays when training is over.
 
     Raises:
         FloatingPointError: If the loss or a weight overflows; the best weights so far are restored before.
@@ -291,8 +324,9 @@ def fit_module(
         3.0
     """
     started, epochs, batch_size, share = time.perf_counter(), config.epochs, config.batch_size, config.masked_share
-    *stream_seeds, module_seed = np.random.SeedSequence(seed).generate_state(5).tolist()
+    *stream_seeds, module_seed, augment_seed = np.random.SeedSequence(seed).generate_state(6).tolist()
     splitting, shuffling, masking, masking_held_out = (Generator().manual_seed(s) for s in stream_seeds)
+    augmenting = Generator().manual_seed(augment_seed)
     if share == 0:
         n_players = 0  # masks without columns, which the module never sees
     elif n_players is None:
@@ -317,18 +351,38 @@ def fit_module(
     if n_used > batch_size and n_used % batch_size == 1:
         n_used -= 1  # no batch of a single row, which batch normalisation could not take
     n_steps = epochs * math.ceil(n_used / batch_size)
-    rates = (config.learning_rate * learning_rate_factor(config.schedule, step, n_steps) for step in range(n_steps))
     optimizer = _make_optimizer(module, config)
 
     losses: list[tuple[float, float]] = []  # of training and validation, per epoch
     kept, best_epoch, best_loss, interrupted = copy.deepcopy(module.state_dict()), -1, math.inf, False
     devices = range(torch.cuda.device_count())
+    streams = (shuffling, masking, augmenting, torch.default_generator)
+    mark = f"{config}, seed={seed}, {len(rows.x)} rows"  # what a checkpoint belongs to
     with torch.random.fork_rng(devices), tqdm(total=epochs, unit="epoch", delay=2, disable=not progress) as bar:
         torch.manual_seed(module_seed)
+        if checkpoint is not None and checkpoint.exists():
+            state = _read_checkpoint(checkpoint, mark)
+            losses, kept, best_epoch, best_loss = (
+                state["losses"],
+                state["kept"],
+                state["best_epoch"],
+                state["best_loss"],
+            )
+            module.load_state_dict(state["module"])
+            optimizer.load_state_dict(state["optimizer"])
+            for stream, stored in zip(streams, state["streams"], strict=True):
+                stream.set_state(stored)
+            bar.update(len(losses))
+        steps = range(len(losses) * math.ceil(n_used / batch_size), n_steps)
+        rates = (config.learning_rate * learning_rate_factor(config.schedule, step, n_steps) for step in steps)
         try:
-            for epoch in range(epochs):
+            for epoch in range(len(losses), epochs):
+                if config.patience is not None and epoch and epoch - 1 - best_epoch >= config.patience:
+                    break
                 order = torch.randperm(len(rows.x), generator=shuffling)[:n_used]
                 batches = rows.batches(order, batch_size, n_players, masking, share)
+                if augment is not None:
+                    batches = (batch._replace(x=augment(batch.x, augmenting)) for batch in batches)
                 train_loss = _train_epoch(module, batches, loss, config, optimizer, rates)
                 if not math.isfinite(train_loss):
                     raise FloatingPointError(
@@ -343,10 +397,15 @@ def fit_module(
                 shown = {"train": train_loss, "validation": validation_loss} if checks else {"train": train_loss}
                 bar.set_postfix(shown, refresh=False)  # refreshing would skip the delay
                 bar.update()
+                if checkpoint is not None:
+                    state = {
+                        "mark": mark, "losses": losses, "kept": kept, "best_epoch": best_epoch, "best_loss": best_loss,
+                        "module": module.state_dict(), "optimizer": optimizer.state_dict(),
+                        "streams": [stream.get_state() for stream in streams],
+                    }  # fmt: skip
+                    _write_checkpoint(checkpoint, state)
                 if on_epoch is not None:
                     on_epoch(epoch, module.eval())
-                if config.patience is not None and epoch - best_epoch >= config.patience:
-                    break
             if best_epoch < 0:
                 raise FloatingPointError(f"validation loss must be finite, however: it was {losses[-1][1]} to the end")
         except KeyboardInterrupt:

@@ -58,9 +58,13 @@ def experiments() -> dict[str, Experiment]:
     return {**tabular_tables.EXPERIMENTS, **tabular_figures.EXPERIMENTS}
 
 
+def stem(name: str, quick: bool = False) -> str:
+    """The name of an experiment's result files, without an ending."""
+    return f"reproduce_{name.replace('-', '_')}" + ("_quick" if quick else "")
+
+
 def _run(name: str, experiment: Experiment, folder: Path, quick: bool) -> str:
-    stem = f"reproduce_{name.replace('-', '_')}" + ("_quick" if quick else "")
-    out = folder / f"{stem}.json"
+    out = folder / f"{stem(name, quick)}.json"
     results.prepare(out)
     lines = out.with_suffix(".jsonl")
     models = folder / ("models_quick" if quick else "models")
@@ -87,7 +91,7 @@ def _run(name: str, experiment: Experiment, folder: Path, quick: bool) -> str:
     text = experiment.table(found)
     files.write_beside(out.with_suffix(".md"), (text + "\n").encode())
     for suffix, figure in (experiment.draw(found) if experiment.draw else {}).items():
-        path = out.with_name(f"{stem}{suffix}.png")
+        path = out.with_name(f"{out.stem}{suffix}.png")
         figure.savefig(path, dpi=150, bbox_inches="tight")
     return f"{experiment.what}\n{text}\nwritten to {out}"
 

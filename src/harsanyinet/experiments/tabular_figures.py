@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from harsanyinet.experiments import paper
 from harsanyinet.experiments.paper import DATASETS
 from harsanyinet.experiments.reproduce import Cell, Experiment, grouped
-from harsanyinet.experiments.tabular_tables import trained
+from harsanyinet.experiments.tabular_tables import NETWORKS, default_model, fast_shap, in_precision, trained
 from harsanyinet.games import brute_force_shapley, evaluate, moebius_transform, zeta_transform
-from harsanyinet.peers import FastSHAP, curve, deep_shap, model_game
+from harsanyinet.peers import curve, deep_shap, model_game
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9")  # Okabe and Ito: safe for all eyes
 METHODS = {
@@ -32,27 +32,45 @@ BUDGETS = (128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 
 
 def _convergence(cell: Cell, models: Path, quick: bool) -> Cell:
-    data = paper.load(cell["dataset"], cell["seed"])
-    net = trained(data, cell["dataset"], cell["children"], cell["seed"], models, quick).double().eval()
+    dataset, seed, network = cell["dataset"], cell["seed"], cell["network"]
+    data = paper.load(dataset, seed)
     rows = paper.some_rows(data, 3 if quick else 20)
-    labels, x = data.y_test.numpy()[rows], data.x_test[rows].double()
+    labels, n = data.y_test.numpy()[rows], data.n_players
+    if network == "default":
+        model = in_precision(default_model(data, dataset, seed, models, quick), torch.float64)
+        values = model.explain(data.split.test.iloc[rows]).values
+        games: list[Any] = [model.game(data.split.test.iloc[rows], i) for i in range(len(rows))]
+    else:
+        net = trained(data, dataset, network, seed, models, quick).double().eval()
+        values = net.explain(data.x_test[rows].double()).values
+        games = [model_game(net, row) for row in data.x_test[rows].double()]
     budgets = BUDGETS[:4] if quick else BUDGETS
-    exact = paper.true_class(net.explain(x).values, labels)
     found: dict[str, list[list[float]]] = {name: [] for name in METHODS}
     truth = []
     for row, label in enumerate(labels):
-        game = model_game(net, x[row], output=int(label))
-        truth.append(brute_force_shapley(game, data.n_players, progress=False))
+        outputs = evaluate(games[row], n, progress=False)  # of all masks, so that none is played twice
+        game = _Known(outputs if outputs.ndim == 1 else outputs[:, label])
+        truth.append(brute_force_shapley(game, n, progress=False))
         for name in METHODS:
-            estimates = curve(name, game, data.n_players, budgets, seed=1000 * cell["seed"] + row)  # type: ignore[arg-type]
+            estimates = curve(name, game, n, budgets, seed=1000 * seed + row)  # type: ignore[arg-type]
             found[name].append([float(np.sqrt(((e.values - truth[-1]) ** 2).mean())) for e in estimates])
-    ours = paper.errors(exact, np.stack(truth))
-    return {"budgets": list(budgets), "errors": found, "harsanyinet": ours.tolist(), "n_players": data.n_players}
+    ours = paper.errors(values if values.ndim == 2 else paper.true_class(values, labels), np.stack(truth))
+    return {"budgets": list(budgets), "errors": found, "harsanyinet": ours.tolist(), "n_players": n}
+
+
+class _Known:
+    """A game whose outputs of all masks are known, (2^n,)."""
+
+    def __init__(self, outputs: NDArray[Any]) -> None:
+        self.outputs, self.bits = outputs, 1 << np.arange(len(outputs).bit_length() - 1)
+
+    def __call__(self, masks: NDArray[np.bool_]) -> NDArray[Any]:
+        return np.asarray(self.outputs[masks @ self.bits])
 
 
 def _convergence_summary(records: list[Cell]) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for (dataset, children), cells in grouped(records, "dataset", "children").items():
+    for (dataset, network), cells in grouped(records, "dataset", "network").items():
         methods = {}
         for name in METHODS:
             each = np.concatenate([np.array(cell["errors"][name]) for cell in cells])  # (rows, budgets)
@@ -60,7 +78,7 @@ def _convergence_summary(records: list[Cell]) -> dict[str, Any]:
             methods[name] = {
                 "mean": each.mean(0).tolist(), "median": middle.tolist(), "low": low.tolist(), "high": high.tolist(),
             }  # fmt: skip
-        found.setdefault(dataset, {})[children] = {
+        found.setdefault(dataset, {})[network] = {
             "budgets": cells[0]["budgets"], "n_players": cells[0]["n_players"], "methods": methods,
             "harsanyinet": float(np.mean([error for cell in cells for error in cell["harsanyinet"]])),
         }  # fmt: skip
@@ -75,22 +93,23 @@ def _convergence_text(result: dict[str, Any]) -> str:
         "| --- " * (3 + len(budgets)) + "|",
     ]
     for dataset, networks in result["datasets"].items():
-        for children, row in networks.items():
+        for network, row in networks.items():
             for name, text in METHODS.items():
                 cells = " | ".join(f"{error:.1e}" for error in row["methods"][name]["mean"])
-                lines.append(f"| {dataset} | {children} | {text} | {cells} |")
+                lines.append(f"| {dataset} | {NETWORKS[network]} | {text} | {cells} |")
             lines.append(
-                f"| {dataset} | {children} | HarsanyiNet, one pass: {row['harsanyinet']:.1e} |" + " |" * len(budgets)
+                f"| {dataset} | {NETWORKS[network]} | HarsanyiNet, one pass: {row['harsanyinet']:.1e} |"
+                + " |" * len(budgets)
             )
     return "\n".join(lines)
 
 
 def _draw_convergence(result: dict[str, Any]) -> dict[str, Any]:
     figures = {}
-    for children in next(iter(result["datasets"].values())):
+    for network in next(iter(result["datasets"].values())):
         figure, axes = _panels(len(result["datasets"]))
         for ax, (dataset, networks) in zip(axes, result["datasets"].items(), strict=True):
-            row = networks[children]
+            row = networks[network]
             for (name, text), colour in zip(METHODS.items(), COLOURS, strict=False):
                 method = row["methods"][name]
                 floor = 1e-18
@@ -105,7 +124,7 @@ def _draw_convergence(result: dict[str, Any]) -> dict[str, Any]:
             ax.set(xscale="log", yscale="log", title=dataset, xlabel="rows through the network")
         axes[0].set_ylabel("error (RMSE), median and 10 to 90 %")
         axes[0].legend(fontsize=8, loc="center left")
-        figures[f"_{children}"] = figure
+        figures[f"_{network}"] = figure
     return figures
 
 
@@ -230,15 +249,12 @@ def _draw_sparsity(result: dict[str, Any]) -> dict[str, Any]:
 
 def _examples(cell: Cell, models: Path, quick: bool) -> Cell:
     data = paper.load(cell["dataset"], cell["seed"])
-    net = trained(data, cell["dataset"], cell["children"], cell["seed"], models, quick)
+    net = trained(data, cell["dataset"], cell["network"], cell["seed"], models, quick)
     per_class, most = (1, 2) if quick else (2, 4)
     labels = data.y_test.numpy()
     counts = np.bincount(labels)
     rows = np.concatenate([np.flatnonzero(labels == c)[:per_class] for c in np.argsort(-counts)[:most]])
-    fast = FastSHAP(
-        net.float().eval(), data.n_players, data.n_classes, coalitions=16, learning_rate=1e-3, batch_size=128,
-        epochs=1 if quick else 40, seed=cell["seed"], progress=False,
-    ).fit(data.x.float())  # fmt: skip
+    fast = fast_shap(net.float().eval(), data, data.x.float(), seed=cell["seed"], quick=quick)
     by_fast = fast.explain(data.x_test[rows].float())
     net = net.double().eval()
     x = data.x_test[rows].double()
@@ -329,9 +345,9 @@ EXPERIMENTS = {
     "convergence": Experiment(
         "Error of sampling methods against the number of rows put through the network; one row for HarsanyiNet.",
         lambda quick: [
-            {"dataset": d, "children": c, "seed": s}
+            {"dataset": d, "network": n, "seed": s}
             for d in DATASETS
-            for c in paper.CHILDREN
+            for n in NETWORKS
             for s in range(1 if quick else 3)
         ],
         _convergence,
@@ -354,7 +370,7 @@ EXPERIMENTS = {
     ),
     "examples": Experiment(
         "Values of every method beside the truth, for some test rows of the largest classes.",
-        lambda quick: [{"dataset": d, "children": "code", "seed": 0} for d in DATASETS],
+        lambda quick: [{"dataset": d, "network": "code", "seed": 0} for d in DATASETS],
         _examples,
         _examples_summary,
         _examples_text,

@@ -6,50 +6,87 @@ import time
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from harsanyinet.estimators import HarsanyiClassifier
 from harsanyinet.experiments import paper
-from harsanyinet.experiments.paper import DATASETS, Coded, Values
+from harsanyinet.experiments.paper import DATASETS, Coded, Recipe, Values
 from harsanyinet.experiments.reproduce import Cell, Experiment, grouped
 from harsanyinet.games import brute_force_shapley
 from harsanyinet.mlp import HarsanyiMLP
 from harsanyinet.peers import DeepShapNet, FastSHAP, ShallowShapNet, deep_shap, deep_shap_as_is, model_game
+from harsanyinet.peers.fast import perceptron
 from harsanyinet.storage import load, save
 
 N_ROWS = 200
 SEEDS = {"census": 3, "yeast": 10, "tv_news": 10}
-METHODS = ("harsanyinet_text", "harsanyinet_code", "default", "shallow_shapnet", "deep_shapnet")
+METHODS = ("harsanyinet_text", "harsanyinet_code", "harsanyinet_adam", "default", "shallow_shapnet", "deep_shapnet")
 NAMES = {
     "harsanyinet_text": "HarsanyiNet, the paper's text",
     "harsanyinet_code": "HarsanyiNet, the authors' rule",
+    "harsanyinet_adam": "HarsanyiNet, the authors' rule, AdamW",
     "default": "HarsanyiClassifier, defaults",
     "shallow_shapnet": "Shallow ShapNet",
     "deep_shapnet": "Deep ShapNet",
 }
+NETWORKS = {"text": "the paper's text", "code": "the authors' rule", "default": "our defaults"}
 
 
-def seeds(dataset: str, quick: bool) -> range:
-    """Of the split, and of the weights; Census has one split."""
-    return range(1 if quick else SEEDS[dataset])
+def seeds(dataset: str, method: str, quick: bool) -> range:
+    """Of the split, and of the weights; Census has one split. ShapNets train for minutes on the larger tables."""
+    few = method.endswith("shapnet") and dataset != "yeast"
+    return range(1 if quick else min(SEEDS[dataset], 3) if few else SEEDS[dataset])
 
 
-def trained(
-    data: Coded, dataset: str, children: Literal["text", "code"], seed: int, models: Path, quick: bool
-) -> HarsanyiMLP:
+def trained(data: Coded, dataset: str, recipe: Recipe, seed: int, models: Path, quick: bool) -> HarsanyiMLP:
     """The paper's network, trained once and kept in a file."""
-    path = models / f"{dataset}_{children}_{seed}.hnet"
+    path = models / f"{dataset}_{recipe}_{seed}.hnet"
     if path.exists():
         net: HarsanyiMLP = load(path)
         return net
-    net, _ = paper.train_harsanyi(data, children=children, seed=seed, epochs=1 if quick else paper.RECIPE.epochs)
+    net, _ = paper.train_harsanyi(data, recipe=recipe, seed=seed, epochs=1 if quick else paper.RECIPE.epochs)
     models.mkdir(parents=True, exist_ok=True)
     save(net, path)
     return net
+
+
+def default_model(data: Coded, dataset: str, seed: int, models: Path, quick: bool) -> HarsanyiClassifier:
+    """Our estimator with its defaults, on the table as it is; fitted once and kept in a file."""
+    path = models / f"{dataset}_default_{seed}.hnet"
+    if path.exists():
+        kept: HarsanyiClassifier = load(path)
+        return kept
+    model = HarsanyiClassifier(random_state=seed, progress=False)
+    if quick:
+        model.set_params(members=1, epochs=5)
+    model.fit(data.split.train, data.split.y_train)
+    models.mkdir(parents=True, exist_ok=True)
+    model.save(path)
+    return model
+
+
+def default_truth(model: HarsanyiClassifier, data: Coded, rows: NDArray[np.intp]) -> tuple[Values, Values]:
+    """Values of some test rows and the same by brute force, (B, n), for the logit of the true class.
+
+    A model of two classes has one logit, that of the second.
+    """
+    some, labels = data.split.test.iloc[rows], np.searchsorted(model.classes_, data.split.y_test.iloc[rows])
+    values = np.asarray(model.explain(some).values, dtype=np.float64)
+    exact = np.stack(
+        [brute_force_shapley(model.game(some, i), data.n_players, progress=False) for i in range(len(some))]
+    )
+    return (values, exact) if values.ndim == 2 else (paper.true_class(values, labels), paper.true_class(exact, labels))
+
+
+def in_precision(model: HarsanyiClassifier, dtype: torch.dtype) -> HarsanyiClassifier:
+    """The same model, computing in float32 or float64 from now on."""
+    model._finish(model.network_.to(dtype), model.problem_)
+    return model
 
 
 # Table 1 ----------------------------------------------------------------------------------------------------------
@@ -58,10 +95,10 @@ def trained(
 def _table1(cell: Cell, models: Path, quick: bool) -> Cell:
     dataset, seed, method = cell["dataset"], cell["seed"], cell["method"]
     data = paper.load(dataset, seed)
-    rows = paper.some_rows(data, 10 if quick else N_ROWS)
+    rows = paper.some_rows(data, 10 if quick else N_ROWS // 10 if method.endswith("shapnet") else N_ROWS)
     labels = data.y_test.numpy()[rows]
     if method == "default":
-        return _default(data, rows, seed, quick)
+        return _default(default_model(data, dataset, seed, models, quick), data, rows)
     if method.startswith("harsanyinet"):
         net: Any = trained(data, dataset, method.removeprefix("harsanyinet_"), seed, models, quick)
     else:
@@ -92,7 +129,7 @@ def _shapnet(method: str, data: Coded, seed: int, quick: bool) -> nn.Module:
         net = ShallowShapNet(n, k, seed=seed)
     else:
         net = DeepShapNet(n, k, channels=(32,) * 3 if n == 8 else (32,) * 4, seed=seed)
-    epochs = 1 if quick else 60
+    epochs = 1 if quick else 60 if len(data.x) < 10_000 else 12
     paper.fit(
         net, data, seed=seed, epochs=epochs, optimizer="adamw", learning_rate=1e-3, schedule="cosine", batch_size=256,
         patience=None if quick else 10, validation_share=0.1,
@@ -100,29 +137,19 @@ def _shapnet(method: str, data: Coded, seed: int, quick: bool) -> nn.Module:
     return net.eval()
 
 
-def _default(data: Coded, rows: Any, seed: int, quick: bool) -> Cell:
-    """Our estimator with its defaults, on the table as it is."""
-    model = HarsanyiClassifier(random_state=seed, progress=False)
-    if quick:
-        model.set_params(members=1, epochs=5)
-    model.fit(data.split.train, data.split.y_train)
+def _default(model: HarsanyiClassifier, data: Coded, rows: NDArray[np.intp]) -> Cell:
+    """Our estimator's line."""
     test = data.split.test
-    found: Cell = {"accuracy": 100 * float((model.predict(test) == data.split.y_test).mean())}
-    found["n_parameters"] = sum(p.numel() for p in model.network_.parameters())
-    some, labels = test.iloc[rows], np.searchsorted(model.classes_, data.split.y_test.iloc[rows])
-    found["max_logit"] = float(np.abs(model.decision_function(test)).max())
+    found: Cell = {
+        "accuracy": 100 * float((model.predict(test) == data.split.y_test).mean()),
+        "n_parameters": sum(p.numel() for p in model.network_.parameters()),
+        "max_logit": float(np.abs(model.decision_function(test)).max()),
+    }
     for dtype in (torch.float32, torch.float64):
-        model._finish(model.network_.to(dtype), model.problem_)
-        ex = model.explain(some)
-        truth, values = [], np.asarray(ex.values, dtype=np.float64)
-        for row, label in enumerate(labels):
-            exact = brute_force_shapley(model.game(some, row), data.n_players, progress=False)
-            truth.append(exact if exact.ndim == 1 else exact[:, label])
-        exact_values = np.stack(truth)
-        values = values if values.ndim == 2 else paper.true_class(values, labels)
-        found[f"rmse_{str(dtype).removeprefix('torch.')}"] = float(paper.errors(values, exact_values).mean())
-    found["rmse_of_zero"] = float(paper.errors(np.zeros_like(exact_values), exact_values).mean())
-    found["order_spectrum"] = [round(float(s), 4) for s in ex.order_spectrum()]
+        values, truth = default_truth(in_precision(model, dtype), data, rows)
+        found[f"rmse_{str(dtype).removeprefix('torch.')}"] = float(paper.errors(values, truth).mean())
+    found["rmse_of_zero"] = float(paper.errors(np.zeros_like(truth), truth).mean())
+    found["order_spectrum"] = [round(float(s), 4) for s in model.explain(test[:2000]).order_spectrum()]
     return found
 
 
@@ -158,39 +185,97 @@ def _table1_text(result: dict[str, Any]) -> str:
                 f"{f'{published[1]:.3g}' if published else ''} | {row['rmse_float32']['mean']:.2e} | "
                 f"{row['rmse_float64']['mean']:.2e} | {row['max_logit']['mean']:.1f} | {share} |"
             )
+    lines += [
+        "",
+        "| dataset | method | parameters | units ever active, per block | share of sum abs(I) by order, from 1 to n |",
+        "| --- " * 5 + "|",
+    ]
+    for dataset, methods in result["datasets"].items():
+        for method, row in methods.items():
+            if "order_spectrum" in row:
+                active = ", ".join(f"{100 * share:.0f} %" for share in row.get("units_ever_active", []))
+                spectrum = " ".join(f"{100 * share:.0f}" for share in row["order_spectrum"][1:])
+                lines.append(
+                    f"| {dataset} | {NAMES[method]} | {row['n_parameters']['mean']:,.0f} | {active} | {spectrum} |"
+                )
     return "\n".join(lines)
 
 
 # Table 2 ----------------------------------------------------------------------------------------------------------
 
 
+def fast_shap(
+    game: Any, data: Coded, x: Tensor, *, seed: int, quick: bool, epochs: int = 20, **options: Any
+) -> FastSHAP:
+    """FastSHAP with its authors' explainer, trained on the training rows x until they stop helping."""
+    method = FastSHAP(
+        game, data.n_players, options.pop("n_outputs", data.n_classes), coalitions=16, learning_rate=1e-3,
+        batch_size=128, epochs=1 if quick else epochs, patience=10, seed=seed, progress=False, **options,
+    )  # fmt: skip
+    return method.fit(x)
+
+
+class _Shown(nn.Module):
+    """An explainer that sees the first columns only; the rest is for the game."""
+
+    def __init__(self, n_features: int, n_outputs: int, seed: int) -> None:
+        super().__init__()
+        self.n_features = n_features
+        sizes = (n_features, 128, 128, n_features * n_outputs)
+        self.body = perceptron(sizes, torch.Generator().manual_seed(seed))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, D) -> (B, n * K)."""
+        out: Tensor = self.body(x[:, : self.n_features])
+        return out
+
+
 def _table2(cell: Cell, models: Path, quick: bool) -> Cell:
-    dataset, seed = cell["dataset"], cell["seed"]
+    dataset, seed, network = cell["dataset"], cell["seed"], cell["network"]
     data = paper.load(dataset, seed)
-    net = trained(data, dataset, cell["children"], seed, models, quick)
     rows = paper.some_rows(data, 10 if quick else N_ROWS)
     labels = data.y_test.numpy()[rows]
-    fast = FastSHAP(
-        net.float().eval(), data.n_players, data.n_classes, coalitions=16, learning_rate=1e-3, batch_size=128,
-        epochs=1 if quick else 40, seed=seed, progress=False,
-    ).fit(data.x.float())  # fmt: skip
-    by_fast = fast.explain(data.x_test[rows].float())
-    net = net.double()
-    x = data.x_test[rows].double()
-    truth = paper.truth([model_game(net, row) for row in x], labels, data.n_players)
+    methods: dict[str, Values]
+    if network == "default":
+        model = default_model(data, dataset, seed, models, quick)
+        n_outputs = model.network_.n_outputs
+        x, x_test = (
+            torch.cat([shown.float(), model._coded(frame)[1].flatten(1)], 1)
+            for shown, frame in ((data.x, data.split.train), (data.x_test[rows], data.split.test.iloc[rows]))
+        )
+
+        def game(rows: Tensor, present: Tensor) -> Tensor:
+            return model.folded_.outputs(rows[:, data.n_players :].view(len(rows), data.n_players, -1), present)
+
+        fast = fast_shap(
+            game, data, x, seed=seed, quick=quick, epochs=10, n_outputs=n_outputs,
+            explainer=_Shown(data.n_players, n_outputs, seed),
+        )  # fmt: skip
+        by_fast = fast.explain(x_test)
+        values, truth = default_truth(in_precision(model, torch.float64), data, rows)
+        methods, gap = {"harsanyinet": values}, None
+    else:
+        net = trained(data, dataset, network, seed, models, quick).float().eval()
+        fast = fast_shap(net, data, data.x.float(), seed=seed, quick=quick)
+        by_fast = fast.explain(data.x_test[rows].float())
+        net, x = net.double(), data.x_test[rows].double()
+        truth = paper.truth([model_game(net, row) for row in x], labels, data.n_players)
+        as_is = deep_shap_as_is(net, x, output=labels, hooked=True)
+        methods = {
+            "harsanyinet": paper.true_class(net.explain(x).values, labels),
+            "deep_shap": deep_shap(net, x, output=labels),
+            "deep_shap_as_is": as_is.values,
+        }
+        gap = float(np.abs(as_is.gap).mean())
     total = truth.sum(1, keepdims=True)
-    as_is = deep_shap_as_is(net, x, output=labels, hooked=True)
-    methods: dict[str, Values] = {
-        "harsanyinet": paper.true_class(net.explain(x).values, labels),
-        "deep_shap": deep_shap(net, x, output=labels),
-        "deep_shap_as_is": as_is.values,
+    methods |= {
         "fast_shap": paper.true_class(by_fast, labels) if by_fast.ndim == 3 else by_fast,
         "zero": np.zeros_like(truth),
         "equal_split": np.repeat(total / data.n_players, data.n_players, axis=1),
     }
     return {
         "rmse": {name: float(paper.errors(values, truth).mean()) for name, values in methods.items()},
-        "gap_as_is": float(np.abs(as_is.gap).mean()),
+        "gap_as_is": gap,
         "mean_abs_logit": float(np.abs(total).mean()),
         "fast_shap_rows": fast.rows_,
         "fast_shap_seconds": round(fast.seconds_, 1),
@@ -199,7 +284,7 @@ def _table2(cell: Cell, models: Path, quick: bool) -> Cell:
 
 def _table2_summary(records: list[Cell]) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for (dataset, children), cells in grouped(records, "dataset", "children").items():
+    for (dataset, network), cells in grouped(records, "dataset", "network").items():
         row: dict[str, Any] = {"runs": len(cells)}
         row["rmse"] = {
             name: {"mean": float(np.mean(each)), "sd": float(np.std(each))}
@@ -207,8 +292,8 @@ def _table2_summary(records: list[Cell]) -> dict[str, Any]:
             if (each := [cell["rmse"][name] for cell in cells])
         }
         for name in ("gap_as_is", "mean_abs_logit", "fast_shap_rows", "fast_shap_seconds"):
-            row[name] = float(np.mean([cell[name] for cell in cells]))
-        found.setdefault(dataset, {})[children] = row
+            row[name] = None if cells[0][name] is None else float(np.mean([cell[name] for cell in cells]))
+        found.setdefault(dataset, {})[network] = row
     return {"paper": paper.PAPER_ERRORS, "datasets": found}
 
 
@@ -226,12 +311,14 @@ def _table2_text(result: dict[str, Any]) -> str:
         "| --- " * 7 + "|",
     ]
     for dataset, networks in result["datasets"].items():
-        for children, row in networks.items():
+        for network, row in networks.items():
             for name, text in names.items():
+                if name not in row["rmse"]:  # no rule says how DeepSHAP goes through a table of bins
+                    continue
                 mine = row["rmse"][name]["mean"]
                 published = result["paper"][dataset].get(name)
                 lines.append(
-                    f"| {dataset} | {children} | {text} | {f'{published:.3f}' if published else ''} | "
+                    f"| {dataset} | {NETWORKS[network]} | {text} | {f'{published:.3f}' if published else ''} | "
                     f"{mine:.3g} ± {row['rmse'][name]['sd']:.2g} | {mine / row['rmse']['zero']['mean']:.2g} | "
                     f"{mine / row['mean_abs_logit']:.2g} |"
                 )
@@ -276,7 +363,14 @@ def _training_cost(cell: Cell, models: Path, quick: bool) -> Cell:
             if turn:  # the first warms up
                 times[name].append(time.perf_counter() - start)
     seconds = {name: median(each) for name, each in times.items()}
-    return {"epoch_seconds": seconds, "threads": torch.get_num_threads()}
+    start = time.perf_counter()
+    HarsanyiClassifier(random_state=0, progress=False, epochs=1 if quick else None).fit(
+        data.split.train, data.split.y_train
+    )
+    return {
+        "epoch_seconds": seconds, "default_fit_seconds": time.perf_counter() - start,
+        "threads": torch.get_num_threads(),
+    }  # fmt: skip
 
 
 PAPER_SECONDS = {"census": (5.0, 1.9)}
@@ -287,20 +381,25 @@ def _training_cost_summary(records: list[Cell]) -> dict[str, Any]:
     for record in records:
         seconds = record["epoch_seconds"]
         ratios = {name: seconds[name] / seconds["plain"] for name in ("text", "code")}
-        found[record["cell"]["dataset"]] = {"epoch_seconds": seconds, "ratio": ratios, "threads": record["threads"]}
+        found[record["cell"]["dataset"]] = {
+            "epoch_seconds": seconds, "ratio": ratios, "default_fit_seconds": record["default_fit_seconds"],
+            "threads": record["threads"],
+        }  # fmt: skip
     return {"paper_seconds": PAPER_SECONDS, "datasets": found}
 
 
 def _training_cost_text(result: dict[str, Any]) -> str:
     lines = [
-        "| dataset | seconds per epoch, plain | the paper's text | authors' rule | ratio, text | ratio, rule | paper |",
-        "| --- " * 7 + "|",
+        "| dataset | seconds per epoch, plain | the paper's text | authors' rule | ratio, text | ratio, rule | paper | "
+        "our defaults, seconds for the whole fit |",
+        "| --- " * 8 + "|",
     ]
     for dataset, row in result["datasets"].items():
         s, published = row["epoch_seconds"], result["paper_seconds"].get(dataset)
         lines.append(
             f"| {dataset} | {s['plain']:.2f} | {s['text']:.2f} | {s['code']:.2f} | {row['ratio']['text']:.2f} | "
-            f"{row['ratio']['code']:.2f} | {f'{published[0] / published[1]:.1f}' if published else ''} |"
+            f"{row['ratio']['code']:.2f} | {f'{published[0] / published[1]:.1f}' if published else ''} | "
+            f"{row['default_fit_seconds']:.0f} |"
         )
     return "\n".join(lines)
 
@@ -310,18 +409,22 @@ EXPERIMENTS = {
         "Accuracy in per cent and error, the mean over test rows of ||phi - phi*|| / sqrt(n) against brute force, for "
         "the logit of the true class.",
         lambda quick: [
-            {"dataset": d, "method": m, "seed": s} for d in DATASETS for m in METHODS for s in seeds(d, quick)
+            {"dataset": d, "method": m, "seed": s}
+            for d in DATASETS
+            for m in METHODS
+            for s in seeds(d, m, quick)
+            if (d, m) != ("tv_news", "harsanyinet_adam")  # a second optimiser where the first falls short of the paper
         ],
         _table1,
         _table1_summary,
         _table1_text,
     ),
     "table2": Experiment(
-        "Errors of other explainers on the paper's network, for the logit of the true class.",
+        "Errors of other explainers on the paper's network and on our default model, for the logit of the true class.",
         lambda quick: [
-            {"dataset": d, "children": c, "seed": s}
+            {"dataset": d, "network": n, "seed": s}
             for d in DATASETS
-            for c in paper.CHILDREN
+            for n in NETWORKS
             for s in range(1 if quick else 3)
         ],
         _table2,
@@ -329,7 +432,7 @@ EXPERIMENTS = {
         _table2_text,
     ),
     "training-cost": Experiment(
-        "Seconds per epoch, batches of 128, medians of five epochs taken in turns.",
+        "Seconds per epoch, batches of 128, medians of five epochs taken in turns; and our estimator's whole fit.",
         lambda quick: [{"dataset": d} for d in DATASETS],
         _training_cost,
         _training_cost_summary,

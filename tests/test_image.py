@@ -1,0 +1,238 @@
+"""Convolutional Harsanyi networks: exact at every cell, border and gate; gradients; sentences for wrong input."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from harsanyinet.games import brute_force_shapley, harsanyi_dividends
+from harsanyinet.image import HarsanyiCNN, inside, masked_convolution, neighbour_and, neighbours, pixels_per_cell
+
+CASES = {
+    "paper": {"gamma": 1.0},
+    "paper, product, odd size": {"gamma": 1.0, "soft_and": "product", "image_size": (6, 10)},
+    "paper, one block": {"gamma": 1.0, "n_blocks": 1},
+    "paper on patches": {"gamma": 1.0, "stem": "patch"},
+    "paper, full readout": {"gamma": 1.0, "rank": None},
+    "presence by location": {"gate": "presence", "children": "location"},
+    "presence by location on patches": {"gate": "presence", "children": "location", "stem": "patch", "n_blocks": 3},
+    "presence, every neighbour": {"gate": "presence"},
+    "presence by group": {"gate": "presence", "groups": 4, "n_blocks": 3},
+    "presence by group, learned": {"gate": "presence", "groups": 2, "learn_children": True},
+    "presence by group, shared readout": {"gate": "presence", "groups": 4, "readout": "shared", "image_size": (6, 10)},
+    "presence by group on patches": {"gate": "presence", "groups": 2, "stem": "patch", "patch": 4, "image_size": 16},
+    "presence, deep stem": {"gate": "presence", "stem": "deep", "groups": 2},
+    "presence, as many groups as cells": {"gate": "presence", "groups": 4, "image_size": 4},
+    "one line of cells": {"gate": "presence", "stem": "patch", "patch": 4, "image_size": (4, 20), "groups": 4},
+    "one cell": {"gate": "presence", "image_size": 2},
+}
+
+
+def network(seed: int = 0, **options) -> HarsanyiCNN:
+    """Small, in float64, with batch statistics that are not trivial."""
+    size = options.pop("image_size", 8)
+    net = HarsanyiCNN(2, size, 3, seed=seed, **{"channels": 8, "n_blocks": 2, **options}).double().eval()
+    g = torch.Generator().manual_seed(seed)
+    for module in net.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            for tensor in (module.running_mean, module.bias.data):
+                tensor.copy_(torch.randn(tensor.shape, generator=g))
+            for tensor in (module.running_var, module.weight.data):
+                tensor.copy_(0.5 + torch.rand(tensor.shape, generator=g))
+    with torch.no_grad():
+        net.base.copy_(torch.arange(3.0))
+    return net
+
+
+def images(net: HarsanyiCNN, n: int = 2, seed: int = 0) -> torch.Tensor:
+    g = torch.Generator().manual_seed(seed)
+    return torch.rand(n, 2, *net.image_size, generator=g, dtype=torch.float64) - 0.3
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_values_and_dividends_equal_brute_force(case, seed):
+    net = network(seed, **CASES[case])
+    x = images(net, seed=seed)
+    ex = net.explain(x)
+    game = net.game(x, 1)
+    exact = brute_force_shapley(game, net.n_players, progress=False)
+    np.testing.assert_allclose(ex.values[1], exact, rtol=0, atol=1e-12 * max(1, np.abs(exact).max()))
+    assert np.abs(exact).max() > 1e-3
+    every = harsanyi_dividends(game, net.n_players, progress=False)
+    every[0] = 0
+    place = ex.coalitions @ (1 << np.arange(net.n_players))
+    np.testing.assert_allclose(ex.dividends[1], every[place], rtol=0, atol=1e-12 * max(1, np.abs(every).max()))
+    rest = np.delete(every, place, axis=0)
+    assert np.abs(rest).max(initial=0) < 1e-12 * max(1, np.abs(every).max())
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_single_precision_at_the_scale_of_the_outputs(case):
+    net = network(**CASES[case])
+    x = images(net)
+    exact = net.explain(x).values
+    ex = net.float().explain(x.float())
+    with torch.no_grad():
+        out = net(x.float())
+    scale = max(1.0, float(out.abs().max()))
+    np.testing.assert_allclose(ex.values, exact, rtol=0, atol=1e-5 * scale)
+    total = ex.base_values + ex.values.sum(1)
+    np.testing.assert_allclose(total, out.numpy(), rtol=0, atol=1e-5 * scale)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_masked_outputs_follow_from_the_dividends(case):
+    net = network(**CASES[case])
+    x = images(net, 5)
+    present = np.random.default_rng(0).random((5, net.n_players)) < 0.6
+    with torch.no_grad():
+        played = net(x, present=torch.from_numpy(present)).numpy()
+    np.testing.assert_allclose(net.explain(x).value(present), played, rtol=0, atol=1e-12 * max(1, np.abs(played).max()))
+
+
+def test_a_receptive_field_holds_every_cell_that_a_unit_notices():
+    net = network(gate="presence", groups=4, n_blocks=3)
+    x = images(net, 1)
+    fields = net.receptive_fields()
+    with torch.no_grad():
+        full = net.units(x)
+        for cell in range(net.n_players):
+            present = torch.ones(net.n_players, dtype=torch.bool)
+            present[cell] = False
+            for z, without, field in zip(full, net.units(x, present), fields, strict=True):
+                changed = ((z - without).abs() > 1e-12).any(2)[0]  # fast convolutions mix neighbours, and undo it
+                assert not bool((changed & ~field[:, cell]).any())  # R1
+                assert bool((without[0, field[:, cell]] == 0).all())  # R2
+    corner, middle = fields[0].view(4, 4, 4, 16)[0, 0, 0], fields[0].view(4, 4, 4, 16)[1, 1, 0]
+    assert (int(corner.sum()), int(middle.sum())) == (4, 9)  # the first group looks everywhere
+
+
+def test_the_children_of_the_paper_are_about_half_of_the_neighbours_inside():
+    net = HarsanyiCNN(1, 28, 10)
+    children = net.child_masks()[0].view(14, 14, 9)
+    assert not bool((children & ~inside(14, 14)).any())
+    assert 0.4 < float(children[1:-1, 1:-1].float().mean()) < 0.6
+    assert net.cells == (14, 14)
+    assert net.pixels_per_cell == (4, 4)
+
+
+def test_what_a_cell_sees():
+    assert HarsanyiCNN(3, 32, 10, stem="patch", patch=4).pixels_per_cell == (4, 4)
+    assert HarsanyiCNN(3, 32, 10, stem="deep").pixels_per_cell == (8, 8)
+    assert pixels_per_cell(nn.Conv2d(1, 1, (3, 5), padding=(1, 2)), 1, (16, 16)) == (3, 5)
+    assert pixels_per_cell(nn.Sequential(nn.Conv2d(1, 1, 3), nn.Conv2d(1, 1, 3)), 1, (16, 16)) == (5, 5)
+
+
+def plain_masked(z, weight, sigma):
+    """By unfolding, with autograd through everything."""
+    near = F.unfold(z.permute(0, 3, 1, 2), 3, padding=1).view(len(z), z.shape[3], 9, *z.shape[1:3])
+    return torch.einsum("bckhw,hwk,okc->bhwo", near, sigma, weight.view(len(weight), 9, -1))
+
+
+def test_a_masked_convolution_and_its_gradient():
+    g = torch.Generator().manual_seed(0)
+    z = torch.randn(3, 4, 5, 2, generator=g, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(6, 18, generator=g, dtype=torch.float64, requires_grad=True)
+    sigma = (torch.rand(4, 5, 9, generator=g) < 0.5).double().requires_grad_()
+    mine, theirs = masked_convolution(z, weight, sigma), plain_masked(z, weight, sigma)
+    torch.testing.assert_close(mine, theirs, rtol=1e-13, atol=1e-13)
+    grad = torch.randn(mine.shape, generator=g, dtype=torch.float64)
+    for a, b in zip(
+        torch.autograd.grad(mine, [z, weight, sigma], grad),
+        torch.autograd.grad(theirs, [z, weight, sigma], grad),
+        strict=True,
+    ):
+        torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("mode", ["geometric", "product"])
+def test_the_gate_and_its_gradient(mode):
+    g = torch.Generator().manual_seed(0)
+    t = (0.1 + 0.9 * torch.rand(3, 4, 5, generator=g, dtype=torch.float64)).requires_grad_()
+    sigma = ((torch.rand(4, 5, 9, generator=g) < 0.5) & inside(4, 5)).double()
+    sigma[0, 0] = 0.0
+    sigma.requires_grad_()
+    near = neighbours(t[..., None], 1.0)[..., 0]
+    product = (sigma * near + 1 - sigma).prod(-1)
+    expected = product ** (1 / sigma.sum(-1).clamp_min(1)) if mode == "geometric" else product
+    found = neighbour_and(t, sigma, mode)
+    torch.testing.assert_close(found, expected, rtol=1e-13, atol=0)
+    grad = torch.randn(found.shape, generator=g, dtype=torch.float64)
+    mine = torch.autograd.grad(found, [t, sigma], grad)
+    theirs = torch.autograd.grad(expected, [t, sigma], grad)
+    torch.testing.assert_close(mine[0], theirs[0], rtol=1e-11, atol=1e-12)
+    counted = sigma.sum(-1) > 0  # the derivative of a root of no child is nobody's
+    torch.testing.assert_close(mine[1][counted], theirs[1][counted], rtol=1e-11, atol=1e-12)
+    dead = t.detach().clone()
+    dead[:, 1, 1] = 0.0
+    child = neighbours((dead == 0).double()[..., None])[..., 0] * sigma.detach() > 0
+    assert torch.equal(neighbour_and(dead, sigma.detach(), mode) == 0, child.any(-1))
+
+
+@pytest.mark.parametrize("options", [{"gamma": 1.0}, {"gate": "presence", "groups": 2, "learn_children": True}])
+def test_every_parameter_learns(options):
+    net = HarsanyiCNN(1, 8, 3, channels=8, n_blocks=2, **options).train()
+    x = torch.rand(16, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    present = torch.rand(16, 16, generator=torch.Generator().manual_seed(1)) < 0.9
+    F.cross_entropy(net(x, present), torch.arange(16) % 3).backward()
+    for name, parameter in net.named_parameters():
+        assert parameter.grad is not None, name
+        assert bool(parameter.grad.isfinite().all()), name
+        assert bool((parameter.grad != 0).any()), name
+
+
+def test_the_same_seed_gives_the_same_network():
+    a, b, c = (HarsanyiCNN(1, 8, 3, seed=seed).state_dict() for seed in (1, 1, 2))
+    assert all(torch.equal(a[name], b[name]) for name in a)
+    assert any(not torch.equal(a[name], c[name]) for name in a)
+
+
+def test_explaining_in_training_mode_is_refused_where_it_would_be_wrong():
+    net = HarsanyiCNN(1, 8, 3, gate="presence").train()
+    with pytest.raises(RuntimeError, match=r"evaluation mode only"):
+        net.explain(torch.rand(2, 1, 8, 8))
+    HarsanyiCNN(1, 8, 3).train().explain(torch.rand(2, 1, 8, 8))
+
+
+def test_any_module_can_be_the_stem():
+    stem = nn.Sequential(nn.Conv2d(3, 5, 4, stride=4), nn.Tanh())
+    net = HarsanyiCNN(3, (8, 12), 2, channels=4, stem=stem, gate="presence").double().eval()
+    x = torch.rand(2, 3, 8, 12, dtype=torch.float64)
+    exact = brute_force_shapley(net.game(x, 0), 6, progress=False)
+    np.testing.assert_allclose(net.explain(x).values[0], exact, rtol=0, atol=1e-12)
+    with pytest.raises(ValueError, match=r"stem must return a map .*, however: \(1, 2\)"):
+        HarsanyiCNN(1, 4, 2, stem=nn.Sequential(nn.Flatten(), nn.Linear(16, 2)))
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"gate": "and"}, "gate must be one of 'activation', 'presence', however: gate='and'"),
+        ({"stem": "vgg"}, "stem must be 'paper', 'patch', 'deep' or a module, however: stem='vgg'"),
+        ({"gate": "presence", "groups": 3}, "channels must be a multiple of groups, however: channels=32, groups=3"),
+        ({"groups": 2}, "groups belong to children='group', however: groups=2 with children='location'"),
+        ({"children": "group"}, "children='group' belongs to the presence gate, however: gate='activation'"),
+        ({"n_blocks": 0}, "n_blocks must be at least 1, however: n_blocks=0"),
+        ({"beta": 0.0}, "beta must be positive and finite, however: beta=0.0"),
+    ],
+)
+def test_wrong_settings(options, sentence):
+    with pytest.raises(ValueError, match=r".") as error:
+        HarsanyiCNN(1, 8, 3, **options)
+    assert str(error.value) == sentence
+
+
+def test_wrong_images():
+    net = HarsanyiCNN(3, (8, 12), 2).eval()
+    with pytest.raises(ValueError, match=r"x must have shape \(images, 3, 8, 12\), however: \(2, 1, 8, 12\)"):
+        net(torch.rand(2, 1, 8, 12))
+    with pytest.raises(TypeError, match=r"x must have the network's dtype torch.float32, however: torch.uint8"):
+        net(torch.zeros(2, 3, 8, 12, dtype=torch.uint8))
+    with pytest.raises(ValueError, match=r"x must be finite, however: some pixel is NaN or infinite"):
+        net(torch.full((2, 3, 8, 12), torch.inf))
+    with pytest.raises(ValueError, match=r"present must have shape \(24,\) or \(2, 24\), however: \(2, 96\)"):
+        net(torch.rand(2, 3, 8, 12), present=torch.ones(2, 96, dtype=torch.bool))

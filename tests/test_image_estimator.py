@@ -1,0 +1,183 @@
+"""HarsanyiImageClassifier on small images: accuracy, exactness, masks, files, augmentation, sentences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import harsanyinet
+from harsanyinet import HarsanyiCNN, HarsanyiImageClassifier
+from harsanyinet.games import brute_force_shapley
+from harsanyinet.image_datasets import load_digit_images
+from harsanyinet.image_estimator import augmented
+
+SMALL = {"channels": 16, "n_blocks": 2, "epochs": 12, "random_state": 0, "n_jobs": 1, "progress": False}
+
+
+@pytest.fixture(scope="module")
+def data():
+    return load_digit_images()
+
+
+@pytest.fixture(scope="module")
+def model(data):
+    return HarsanyiImageClassifier(**SMALL).fit(data.train, data.y_train)
+
+
+def test_it_learns_and_predicts_from_a_part_of_the_image(model, data):
+    assert model.score(data.test, data.y_test) > 0.95
+    half = np.random.default_rng(0).random((len(data.test), 16)) < 0.5
+    seen = (model.predict(data.test, present=half) == data.y_test).mean()
+    blind = HarsanyiImageClassifier(**SMALL, masked_share=0.0).fit(data.train, data.y_train)
+    assert seen > (blind.predict(data.test, present=half) == data.y_test).mean() + 0.05
+    np.testing.assert_allclose(model.predict_proba(data.test).sum(1), 1)
+    assert (model.cells_, model.image_shape_) == ((4, 4), (8, 8, 1))
+    assert model.pixels_per_cell_ == (7, 7)  # 8 x 8, of which the border cuts something off in so small an image
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"gate": "activation", "stem": "paper"}, {"children": "location"}, {"groups": 4, "stem": "patch"}],
+)
+def test_a_fitted_model_is_exact(options, data, tmp_path):
+    model = HarsanyiImageClassifier(**{**SMALL, "channels": 8, "epochs": 2, **options}).fit(data.train, data.y_train)
+    model.save(tmp_path / "model.hnet")
+    for each in (model, harsanyinet.load(tmp_path / "model.hnet")):
+        each.network_.double()
+        ex = each.explain(data.test[:2])
+        exact = brute_force_shapley(each.game(data.test, 1), 16, progress=False)
+        np.testing.assert_allclose(ex.values[1], exact, rtol=0, atol=1e-12 * max(1, np.abs(exact).max()))
+        assert ex.feature_names[5] == "cell 1,1"
+        assert list(ex.output_names) == list("0123456789")
+
+
+def test_two_classes_have_one_logit(data):
+    rows, test = data.y_train < 2, data.y_test < 2
+    labels = np.array(["zero", "one"])[data.y_train[rows]]
+    model = HarsanyiImageClassifier(**{**SMALL, "channels": 8, "epochs": 3}).fit(data.train[rows], labels)
+    raw = model.decision_function(data.test[test])
+    assert raw.shape == (test.sum(),)
+    assert model.explain(data.test[test]).values.shape == (test.sum(), 16)
+    assert model.score(data.test[test], np.array(["zero", "one"])[data.y_test[test]]) > 0.97
+    np.testing.assert_array_equal(model.predict(data.test[test]), model.classes_[(raw > 0).astype(int)])
+
+
+def test_the_same_seed_gives_the_same_bits(data):
+    options = {**SMALL, "channels": 4, "epochs": 1, "flip": True, "crop": 1, "cutout": 2}
+    a, b = (HarsanyiImageClassifier(**options).fit(data.train, data.y_train) for _ in range(2))
+    np.testing.assert_array_equal(a.decision_function(data.test), b.decision_function(data.test))
+    c = HarsanyiImageClassifier(**{**options, "random_state": 1}).fit(data.train, data.y_train)
+    assert not np.array_equal(a.decision_function(data.test), c.decision_function(data.test))
+
+
+def test_an_interrupted_fit_goes_on(data, tmp_path):
+    options = {**SMALL, "channels": 4, "epochs": 3, "crop": 1}
+    whole = HarsanyiImageClassifier(**options).fit(data.train, data.y_train)
+    calls = []
+
+    class Stopped(HarsanyiImageClassifier):
+        def _loss(self, outputs, y):
+            calls.append(len(y))
+            if sum(calls) > 2 * len(data.train) + 100:
+                raise RuntimeError("power cut")
+            return super()._loss(outputs, y)
+
+    options["checkpoint"] = tmp_path / "half.pt"
+    with pytest.raises(RuntimeError, match=r"power cut"):
+        Stopped(**options).fit(data.train, data.y_train)
+    resumed = HarsanyiImageClassifier(**options).fit(data.train, data.y_train)
+    np.testing.assert_array_equal(resumed.decision_function(data.test), whole.decision_function(data.test))
+    assert resumed.history_.train_loss == whole.history_.train_loss
+    with pytest.raises(ValueError, match=r"checkpoint must belong to this training .*delete it"):
+        HarsanyiImageClassifier(**{**options, "epochs": 4}).fit(data.train, data.y_train)
+    (tmp_path / "half.pt").write_bytes(b"nonsense")
+    with pytest.raises(ValueError, match=r"checkpoint must be one that this training wrote, however: .*half.pt is not"):
+        HarsanyiImageClassifier(**options).fit(data.train, data.y_train)
+
+
+def test_a_folder_of_pictures(data, tmp_path):
+    for label in (0, 1):
+        (tmp_path / f"digit {label}").mkdir()
+        for i, picture in enumerate(data.train[data.y_train == label][:20]):
+            Image.fromarray(picture[..., 0]).save(tmp_path / f"digit {label}" / f"{i}.png")
+    model = HarsanyiImageClassifier(**{**SMALL, "channels": 8}).fit(tmp_path)
+    assert list(model.classes_) == ["digit 0", "digit 1"]
+    keep = data.y_test < 2
+    assert (model.predict(data.test[keep]) == [f"digit {y}" for y in data.y_test[keep]]).mean() > 0.9
+    with pytest.raises(ValueError, match=r"y must be None where images is a folder"):
+        model.fit(tmp_path, [0, 1])
+
+
+def test_floats_and_bytes_are_the_same_images(model, data):
+    np.testing.assert_allclose(
+        model.decision_function(data.test / 255), model.decision_function(data.test[..., 0]), atol=1e-4
+    )
+
+
+def test_augmentation():
+    g = torch.Generator().manual_seed(0)
+    x = torch.randint(1, 256, (64, 3, 6, 8), generator=g).to(torch.uint8)
+    mirrored = augmented(x, g, flip=True, crop=0, cutout=0)
+    same, turned = ((mirrored == other).flatten(1).all(1) for other in (x, x.flip(3)))
+    assert bool((same ^ turned).all())
+    assert 16 < int(turned.sum()) < 48
+    moved = augmented(x, g, flip=False, crop=1, cutout=0)
+    assert moved.shape == x.shape
+    padded = torch.nn.functional.pad(x, (1, 1, 1, 1))
+    shifts = {
+        (top, left)
+        for image, wide in zip(moved, padded, strict=True)
+        for top in range(3)
+        for left in range(3)
+        if torch.equal(image, wide[:, top : top + 6, left : left + 8])
+    }
+    assert len(shifts) == 9
+    holes = (augmented(x, g, flip=False, crop=0, cutout=4) == 0).all(1).flatten(1).sum(1)
+    assert int(holes.max()) == 16
+    assert int(holes.min()) >= 4  # at a corner
+
+
+@pytest.mark.parametrize(
+    ("images", "sentence"),
+    [
+        (np.zeros((3, 8)), r"images must have shape .*, however: \(3, 8\)"),
+        (np.full((3, 8, 8), 300.0), r"images must be uint8 from 0 to 255 or floats from 0 to 1, however: float64 from"),
+        (np.full((3, 8, 8), 200.0), r"use images.astype\(np.uint8\)"),
+        (np.full((3, 8, 8), np.nan), r"however: float64 from nan to nan"),
+        (np.full((3, 8, 8), "a"), r"images must hold numbers, however: <U1"),
+        (np.zeros((3, 1, 8, 8), np.uint8), r"images must have their channels last, however: shape \(3, 1, 8, 8\)"),
+        (np.zeros((3, 8, 9), np.uint8), r"images must be 8 x 8 x 1 \(height, width, channels\), .* however: 8 x 9 x 1"),
+        (np.zeros((3, 8, 8, 3), np.uint8), r"images must be 8 x 8 x 1 .*, however: 8 x 8 x 3"),
+    ],
+)
+def test_wrong_images(model, images, sentence):
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        model.predict(images)
+
+
+def test_wrong_labels_and_masks(model, data):
+    with pytest.raises(
+        ValueError, match=r"y must hold one label for each of the 3 images, however: y has shape \(2,\)"
+    ):
+        HarsanyiImageClassifier().fit(data.train[:3], [0, 1])
+    with pytest.raises(ValueError, match=r"y must hold at least two classes, however: all labels are 1"):
+        HarsanyiImageClassifier().fit(data.train[:3], [1, 1, 1])
+    with pytest.raises(TypeError, match=r"present must be bool, True where a cell is there, however: int64"):
+        model.predict(data.test[:2], present=np.ones((2, 16), dtype=int))
+
+
+def test_files(model, data, tmp_path):
+    model.save(tmp_path / "model.hnet")
+    again = harsanyinet.load(tmp_path / "model.hnet")
+    np.testing.assert_array_equal(again.decision_function(data.test), model.decision_function(data.test))
+    assert again.get_params()["channels"] == 16
+    assert again.classes_.dtype == model.classes_.dtype
+    harsanyinet.save(model.network_, tmp_path / "network.hnet")
+    net = harsanyinet.load(tmp_path / "network.hnet")
+    assert isinstance(net, HarsanyiCNN)
+    x = torch.rand(2, 1, 8, 8)
+    assert torch.equal(net(x), model.network_(x))
+    with pytest.raises(TypeError, match=r"a stem of your own cannot be saved"):
+        harsanyinet.save(HarsanyiCNN(1, 8, 2, stem=torch.nn.Conv2d(1, 2, 2, stride=2)), tmp_path / "other.hnet")
