@@ -368,6 +368,7 @@ class TestDownload:
             (b"<html>Sign in to this network</html>", "zip"),
             (b"", "zip"),
         ],
+        ids=["content", "absent", "cut", "html", "empty"],  # an archive holds the time, which must not be in a name
     )
     def test_a_wrong_archive_leaves_no_file(self, cache, monkeypatch, body, reason):
         serve(monkeypatch, body)
