@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: demo test lint types unit bench bench-tables clean
+.PHONY: demo test lint types unit bench bench-tables reproduce clean
 
 demo: $(VENV)/.demo
 	$(BIN)/harsanyinet demo
@@ -24,14 +24,18 @@ unit: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/harsanyinet bench core
 	$(BIN)/harsanyinet bench exactness
-	$(BIN)/python -m harsanyinet.experiments.readme
+	$(BIN)/python -m harsanyinet.experiments.documents
 
 bench-tables: $(VENV)/.bench  # hours; what is done is not done again
 	$(BIN)/harsanyinet bench accuracy
 	$(BIN)/harsanyinet bench speed
 	$(BIN)/harsanyinet bench subsets
 	$(BIN)/harsanyinet bench large
-	$(BIN)/python -m harsanyinet.experiments.readme
+	$(BIN)/python -m harsanyinet.experiments.documents
+
+reproduce: $(VENV)/.dev  # hours; what is done is not done again
+	$(BIN)/harsanyinet reproduce all
+	$(BIN)/python -m harsanyinet.experiments.documents
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

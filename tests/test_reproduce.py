@@ -17,7 +17,7 @@ from harsanyinet.experiments.census import label_coded
 NAMES = ("table1", "table2", "training-cost", "convergence", "sparsity", "examples")
 
 
-def small(name: str = "census", seed: int = 0) -> paper.Coded:
+def small(name: str = "census", seed: int = 0, quick: bool = False) -> paper.Coded:
     rng = np.random.default_rng(seed)
     x = pd.DataFrame(rng.normal(size=(300, 4)), columns=list("abcd"))
     x["e"] = rng.choice(["u", "v", "w"], 300)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -19,7 +19,7 @@ from harsanyinet.games import Game, brute_force_shapley
 from harsanyinet.mlp import HarsanyiMLP
 from harsanyinet.training import History, TrainingConfig, fit_module
 
-DATASETS = ("census", "yeast", "tv_news")
+DATASETS = {"census": "Census", "yeast": "Yeast", "tv_news": "TV news (2 of 5 channels)"}
 RECIPE = TrainingConfig(epochs=100, batch_size=128, optimizer="sgd", learning_rate=0.1)
 Recipe = Literal["text", "code", "adam"]
 CHILDREN: dict[str, float | None] = {"text": None, "code": 0.1}
@@ -65,10 +65,11 @@ class Coded:
         return int(max(self.y.max(), self.y_test.max())) + 1
 
 
-def load(name: str, seed: int = 0) -> Coded:
+def load(name: str, seed: int = 0, quick: bool = False) -> Coded:
     """Census by its original split, rows with missing values dropped; Yeast and TV news split 80/20 at random.
 
-    TV news has the paper's ten columns, of two of its five channels.
+    TV news has the paper's ten columns, of two of its five channels. A quick run has 2,000 training and 500 test
+    rows at most.
     """
     if name not in DATASETS:
         raise ValueError(f"dataset must be one of {', '.join(DATASETS)}, however: {name!r}")
@@ -76,7 +77,17 @@ def load(name: str, seed: int = 0) -> Coded:
         split = datasets.load_census(rows="complete")
     else:
         split = _split(datasets.load_yeast() if name == "yeast" else datasets.load_tv_news(columns="paper"), seed)
-    return Coded(split, *label_coded(split))
+    x, y, x_test, y_test = label_coded(split)
+    if quick:
+        split = replace(
+            split,
+            train=split.train[:2000],
+            y_train=split.y_train[:2000],
+            test=split.test[:500],
+            y_test=split.y_test[:500],
+        )
+        x, y, x_test, y_test = x[:2000], y[:2000], x_test[:500], y_test[:500]
+    return Coded(split, x, y, x_test, y_test)
 
 
 def _split(table: Table, seed: int) -> TableSplit:

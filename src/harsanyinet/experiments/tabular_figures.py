@@ -33,7 +33,7 @@ BUDGETS = (128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 
 def _convergence(cell: Cell, models: Path, quick: bool) -> Cell:
     dataset, seed, network = cell["dataset"], cell["seed"], cell["network"]
-    data = paper.load(dataset, seed)
+    data = paper.load(dataset, seed, quick)
     rows = paper.some_rows(data, 3 if quick else 20)
     labels, n = data.y_test.numpy()[rows], data.n_players
     if network == "default":
@@ -96,9 +96,9 @@ def _convergence_text(result: dict[str, Any]) -> str:
         for network, row in networks.items():
             for name, text in METHODS.items():
                 cells = " | ".join(f"{error:.1e}" for error in row["methods"][name]["mean"])
-                lines.append(f"| {dataset} | {NETWORKS[network]} | {text} | {cells} |")
+                lines.append(f"| {DATASETS[dataset]} | {NETWORKS[network]} | {text} | {cells} |")
             lines.append(
-                f"| {dataset} | {NETWORKS[network]} | HarsanyiNet, one pass: {row['harsanyinet']:.1e} |"
+                f"| {DATASETS[dataset]} | {NETWORKS[network]} | HarsanyiNet, one pass: {row['harsanyinet']:.1e} |"
                 + " |" * len(budgets)
             )
     return "\n".join(lines)
@@ -107,22 +107,25 @@ def _convergence_text(result: dict[str, Any]) -> str:
 def _draw_convergence(result: dict[str, Any]) -> dict[str, Any]:
     figures = {}
     for network in next(iter(result["datasets"].values())):
-        figure, axes = _panels(len(result["datasets"]))
+        figure, axes = _panels(len(result["datasets"]), sharey=False)
         for ax, (dataset, networks) in zip(axes, result["datasets"].items(), strict=True):
             row = networks[network]
+            lows: list[float] = []
+            highs: list[float] = []
             for (name, text), colour in zip(METHODS.items(), COLOURS, strict=False):
                 method = row["methods"][name]
-                floor = 1e-18
-                ax.plot(row["budgets"], np.maximum(method["median"], floor), color=colour, label=text, marker="o", ms=3)
-                ax.fill_between(
-                    row["budgets"], np.maximum(method["low"], floor), np.maximum(method["high"], floor), color=colour,
-                    alpha=0.15, lw=0,
-                )  # fmt: skip
-            ax.plot(1, max(row["harsanyinet"], 1e-18), "*", ms=14, color=COLOURS[4], label="HarsanyiNet", clip_on=False)
+                mean, low, high = (np.maximum(method[line], 1e-9) for line in ("mean", "low", "high"))
+                lows, highs = [*lows, mean.min()], [*highs, mean.max(), high.max()]
+                ax.plot(row["budgets"], mean, color=colour, label=text, marker="o", ms=3)
+                ax.fill_between(row["budgets"], low, high, color=colour, alpha=0.12, lw=0)
+            lowest = min(lows) / 8
+            ax.set(xscale="log", yscale="log", title=DATASETS[dataset], xlabel="rows through the network")
+            ax.set(xlim=(0.6, 3e4), ylim=(lowest, 2 * max(highs)))
+            ax.plot(1, lowest, "*", ms=15, color=COLOURS[4], label="HarsanyiNet, one pass", clip_on=False, zorder=5)
+            ax.annotate(f"{row['harsanyinet']:.0e}", (1, lowest), (9, 6), textcoords="offset points", color=COLOURS[4])
             ax.axvline(2 ** row["n_players"], color="0.6", ls=":", lw=1)
-            ax.text(2 ** row["n_players"], 0.02, " all masks", transform=ax.get_xaxis_transform(), color="0.4", size=8)
-            ax.set(xscale="log", yscale="log", title=dataset, xlabel="rows through the network")
-        axes[0].set_ylabel("error (RMSE), median and 10 to 90 %")
+            ax.text(2 ** row["n_players"], 0.97, " all masks", transform=ax.get_xaxis_transform(), color="0.4", size=8)
+        axes[0].set_ylabel("error (RMSE): mean, and 10 to 90 % of rows")
         axes[0].legend(fontsize=8, loc="center left")
         figures[f"_{network}"] = figure
     return figures
@@ -149,7 +152,7 @@ class Perceptron(nn.Module):
 
 
 def _sparsity(cell: Cell, models: Path, quick: bool) -> Cell:
-    data = paper.load(cell["dataset"], cell["seed"])
+    data = paper.load(cell["dataset"], cell["seed"], quick)
     with torch.random.fork_rng():
         torch.manual_seed(cell["seed"])
         net = Perceptron(data.n_players, data.n_classes, residual=cell["network"] == "residual MLP")
@@ -216,8 +219,8 @@ def _sparsity_text(result: dict[str, Any]) -> str:
     for dataset, networks in result["datasets"].items():
         for network, row in networks.items():
             lines.append(
-                f"| {dataset} | {network} | {row['accuracy']:.2f} | {row['n_sets']:,} | {row['salient']:.1f} | "
-                f"{row['needed']:.1f} |"
+                f"| {DATASETS[dataset]} | {network} | {row['accuracy']:.2f} | {row['n_sets']:,} | "
+                f"{row['salient']:.1f} | {row['needed']:.1f} |"
             )
     return "\n".join(lines)
 
@@ -227,9 +230,9 @@ def _draw_sparsity(result: dict[str, Any]) -> dict[str, Any]:
     for ax, (dataset, networks) in zip(axes, result["datasets"].items(), strict=True):
         for (network, row), colour in zip(networks.items(), COLOURS, strict=False):
             rank = np.unique(np.geomspace(1, row["n_sets"], 60).astype(int))
-            ax.plot(rank, row["curve"], color=colour, label=network)
+            ax.plot(rank[:-1], row["curve"][:-1], color=colour, label=network)  # the last is the empty set
         ax.axhline(0.05, color="0.6", ls=":", lw=1)
-        ax.set(xscale="log", yscale="log", title=dataset, xlabel="sets, strongest first", ylim=(1e-6, 2))
+        ax.set(xscale="log", yscale="log", title=DATASETS[dataset], xlabel="sets, strongest first")
     axes[0].set_ylabel("mean |dividend| / strongest")
     axes[0].legend(fontsize=8)
     histogram, panels = _panels(len(result["datasets"]))
@@ -237,9 +240,9 @@ def _draw_sparsity(result: dict[str, Any]) -> dict[str, Any]:
         for (network, row), colour in zip(networks.items(), COLOURS, strict=False):
             edges = np.array(row["edges"])
             edges[0] = edges[1] / 3
-            ax.stairs(row["histogram"], edges, color=colour, label=network)
-        ax.set(xscale="log", title=dataset, xlabel="|dividend| / strongest of the row")
-    panels[0].set_ylabel("sets, all rows")
+            ax.stairs(100 * np.array(row["histogram"]) / sum(row["histogram"]), edges, color=colour, label=network)
+        ax.set(xscale="log", title=DATASETS[dataset], xlabel="|dividend| / strongest of the row")
+    panels[0].set_ylabel("sets of all rows, per cent")
     panels[0].legend(fontsize=8)
     return {"": figure, "_histogram": histogram}
 
@@ -248,7 +251,7 @@ def _draw_sparsity(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def _examples(cell: Cell, models: Path, quick: bool) -> Cell:
-    data = paper.load(cell["dataset"], cell["seed"])
+    data = paper.load(cell["dataset"], cell["seed"], quick)
     net = trained(data, cell["dataset"], cell["network"], cell["seed"], models, quick)
     per_class, most = (1, 2) if quick else (2, 4)
     labels = data.y_test.numpy()
@@ -297,7 +300,7 @@ def _examples_text(result: dict[str, Any]) -> str:
     for dataset, one in result["datasets"].items():
         for example in one["examples"]:
             errors = " | ".join(f"{error:.1e}" for error in example["error"].values())
-            lines.append(f"| {dataset} | {example['row']} | {example['label']} | {errors} |")
+            lines.append(f"| {DATASETS[dataset]} | {example['row']} | {example['label']} | {errors} |")
     return "\n".join(lines)
 
 
@@ -320,22 +323,23 @@ def _draw_examples(result: dict[str, Any]) -> dict[str, Any]:
                 ax.axvline(0, color="0.3", lw=0.8)
                 ax.set_yticks(places, one["names"], fontsize=7)
                 ax.tick_params(axis="x", labelsize=7)
+                ax.locator_params(axis="x", nbins=4)
                 ax.spines[["top", "right"]].set_visible(False)
                 if method == "truth":
                     ax.set_ylabel(f"{example['label']}, row {example['row']}", fontsize=8)
-                    ax.invert_yaxis()
+        axes[0, 0].invert_yaxis()  # shared: the first column of the table on top
         for ax, method in zip(axes[0], methods, strict=True):
             ax.set_title(method.replace(", ", ",\n"), fontsize=9)
         figures[f"_{dataset}"] = figure
     return figures
 
 
-def _panels(n: int) -> tuple[Any, Any]:
+def _panels(n: int, sharey: bool = True) -> tuple[Any, Any]:
     """A figure of n axes side by side."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(4.2 * n, 3.6), layout="constrained")
-    axes = np.atleast_1d(figure.subplots(1, n, sharey=True))
+    axes = np.atleast_1d(figure.subplots(1, n, sharey=sharey))
     for ax in axes:
         ax.spines[["top", "right"]].set_visible(False)
     return figure, axes

@@ -1,4 +1,4 @@
-"""Puts the tables of result files into README.md: `python -m harsanyinet.experiments.readme`, as `make bench` does."""
+"""Puts the tables of result files into the documents: `python -m harsanyinet.experiments.documents`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from harsanyinet import files
+from harsanyinet.experiments import reproduce
 
+PAGES = ("README.md", "docs/REPRODUCTION.md")
 SECTION = re.compile(r"(<!-- (results/(\w+)\.json) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def fill(text: str, root: Path) -> str:
-    """README's text with every marked section made anew from its result file."""
+    """A page with every marked section made anew from its result file."""
     return SECTION.sub(lambda m: m[1] + TABLES[m[3]](json.loads((root / m[2]).read_text())) + "\n" + m[4], text)
 
 
@@ -117,10 +119,10 @@ def large(result: dict[str, Any]) -> str:
     """A million rows."""
     seconds, threads = result["seconds"], result["threads"]
     return (
-        f"{result['rows']:,} made-up rows of {result['columns']} columns on {threads} thread{'s' * (threads > 1)}: fitted "
-        f"in {seconds['fit']:,.0f} s, all rows explained in {seconds['explain all rows']:.0f} s, "
-        f"{result['peak_gib']:.1f} GiB at the peak; log-loss {result['log_loss']:.4f} on new rows, where knowing the true "
-        f"chances gives {result['log_loss_of_the_true_chances']:.4f}."
+        f"{result['rows']:,} made-up rows of {result['columns']} columns on {threads} thread{'s' * (threads > 1)}: "
+        f"fitted in {seconds['fit']:,.0f} s, all rows explained in {seconds['explain all rows']:.0f} s, "
+        f"{result['peak_gib']:.1f} GiB at the peak; log-loss {result['log_loss']:.4f} on new rows, where knowing the "
+        f"true chances gives {result['log_loss_of_the_true_chances']:.4f}."
     )
 
 
@@ -131,8 +133,9 @@ TABLES = {
     "bench_speed": speed,
     "bench_subsets": subsets,
     "bench_large": large,
+    **{reproduce.stem(name): experiment.table for name, experiment in reproduce.experiments().items()},
 }
 
 if __name__ == "__main__":
-    readme = Path("README.md")
-    files.write_beside(readme, fill(readme.read_text(), readme.parent).encode())
+    for page in map(Path, PAGES):
+        files.write_beside(page, fill(page.read_text(), Path()).encode())
