@@ -30,8 +30,10 @@ def test_it_learns_and_predicts_from_a_part_of_the_image(model, data):
     assert model.score(data.test, data.y_test) > 0.95
     half = np.random.default_rng(0).random((len(data.test), 16)) < 0.5
     seen = (model.predict(data.test, present=half) == data.y_test).mean()
+    assert seen > 0.85
     blind = HarsanyiImageClassifier(**SMALL, masked_share=0.0).fit(data.train, data.y_train)
     assert seen > (blind.predict(data.test, present=half) == data.y_test).mean() + 0.05
+    assert model.explain(data.test[:50]).order_spectrum()[1] > 0.3  # single cells count
     np.testing.assert_allclose(model.predict_proba(data.test).sum(1), 1)
     assert (model.cells_, model.image_shape_) == ((4, 4), (8, 8, 1))
     assert model.pixels_per_cell_ == (7, 7)  # 8 x 8, of which the border cuts something off in so small an image

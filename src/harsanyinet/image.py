@@ -280,9 +280,9 @@ class GroupBlock(nn.Module):
         super().__init__()
         self.groups, self.first, self.beta = groups, first, beta
         tau = torch.ones(groups, 9)
-        if groups > 1:  # groups that look elsewhere say different things; the first looks everywhere
+        if groups > 1:  # the first looks everywhere, the second at its own cell only, so that a cell counts by itself
             tau = torch.where(torch.rand(groups, 9, generator=generator) < 0.5, 1.0, -1.0)
-            tau[0] = 1.0
+            tau[0], tau[1] = 1.0, -1.0
         tau[:, _CENTRE] = 1.0
         if learned:
             self.tau = nn.Parameter(tau)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -33,7 +34,8 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         n_blocks: Number of blocks.
         gate: `"presence"`, or `"activation"` for the paper's block.
         children: Children per `"group"` of channels or per `"location"`; by default what the gate has.
-        groups: Groups of channels that look at different neighbours.
+        groups: Groups of channels that look at different neighbours, one of them at none: what a single cell says is
+            what is left when others are hidden. By default 4 where children are chosen per group.
         stem: What turns pixels into cells: `"deep"`, `"paper"` or `"patch"`, see `harsanyinet.image.make_stem`.
         patch: Height and width of a patch.
         readout: `"shared"`: a cell counts alike wherever it is, or `"cell"`: every place has weights of its own.
@@ -82,7 +84,7 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         n_blocks: int = 4,
         gate: Gate = "presence",
         children: Children | None = None,
-        groups: int = 1,
+        groups: int | None = None,
         stem: StemName = "deep",
         patch: int = 2,
         readout: Literal["shared", "cell"] = "cell",
@@ -156,9 +158,11 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         x = torch.from_numpy(np.ascontiguousarray(pixels.transpose(0, 3, 1, 2)))  # (N, C, H, W), as it came
         self.image_shape_: tuple[int, int, int] = pixels.shape[1:]
         n_classes = len(self.classes_)
+        per_group = (self.children or ("group" if self.gate == "presence" else "location")) == "group"
+        groups = self.groups or (math.gcd(self.channels, 4) if per_group else 1)
         net = HarsanyiCNN(
             x.shape[1], (x.shape[2], x.shape[3]), 1 if n_classes == 2 else n_classes, channels=self.channels,
-            n_blocks=self.n_blocks, gate=self.gate, children=self.children, groups=self.groups, stem=self.stem,
+            n_blocks=self.n_blocks, gate=self.gate, children=self.children, groups=groups, stem=self.stem,
             patch=self.patch, readout=self.readout, beta=self.beta, gamma=self.gamma, seed=seed,
         )  # fmt: skip
         self.mean_, self.scale_ = self._standardise(x)

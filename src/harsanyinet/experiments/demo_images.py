@@ -28,7 +28,7 @@ def run_image_demo(out: Path, *, say: Say, seed: int = 0, quick: bool = False) -
     out.mkdir(parents=True, exist_ok=True)
     data = load_digit_images()
     say(f"Data: {data.name}, {len(data.train):,} images to train on and {len(data.test):,} to test ({data.source})")
-    model = HarsanyiImageClassifier(channels=16, n_blocks=2, epochs=1 if quick else 20, random_state=seed)
+    model = HarsanyiImageClassifier(channels=32, n_blocks=2, epochs=1 if quick else 20, random_state=seed)
     model.fit(data.train, data.y_train)
     accuracy = float(model.score(data.test, data.y_test))
     height, width = model.cells_
