@@ -210,7 +210,7 @@ class LocationBlock(nn.Module):
     no_weight_decay = ("tau",)
 
     def __init__(
-        self, size: tuple[int, int], c_in: int, c_out: int, *, gate: Gate, beta: float, gamma: float, mode: SoftAnd,
+        self, c_in: int, c_out: int, *, size: tuple[int, int], gate: Gate, beta: float, gamma: float, mode: SoftAnd,
         generator: torch.Generator,
     ) -> None:  # fmt: skip
         super().__init__()
@@ -274,7 +274,7 @@ class GroupBlock(nn.Module):
     no_weight_decay = ("tau",)
 
     def __init__(
-        self, size: tuple[int, int], c_in: int, c_out: int, *, groups: int, first: bool, beta: float, learned: bool,
+        self, c_in: int, c_out: int, *, groups: int, first: bool, beta: float, learned: bool,
         generator: torch.Generator,
     ) -> None:  # fmt: skip
         super().__init__()
@@ -291,8 +291,6 @@ class GroupBlock(nn.Module):
         self.weight = nn.Parameter(torch.empty(c_out, c_in if first else c_in // groups, 3, 3))
         _initialise(self.weight, generator)
         self.norm = nn.BatchNorm2d(c_out)
-        self.register_buffer("inside", inside(*size), persistent=False)
-        self.inside: Tensor
         self.residual = not first
 
     def child_mask(self) -> Tensor:
@@ -419,12 +417,12 @@ class HarsanyiCNN(HarsanyiNet):
         for level in range(n_blocks):
             c_below = c_in if level == 0 else channels
             if children == "location":
-                options: dict[str, Any] = {"gate": gate, "gamma": gamma, "mode": soft_and}
+                options: dict[str, Any] = {"size": self.cells, "gate": gate, "gamma": gamma, "mode": soft_and}
                 kind: type[nn.Module] = LocationBlock
             else:
                 options = {"groups": groups, "first": level == 0, "learned": learn_children}
                 kind = GroupBlock
-            blocks.append(kind(self.cells, c_below, channels, beta=beta, generator=generator, **options))
+            blocks.append(kind(c_below, channels, beta=beta, generator=generator, **options))
         self.blocks = nn.ModuleList(blocks)
         wide = channels if readout == "shared" else self.n_players * channels
         inner = n_outputs if rank is None or readout == "shared" else rank
