@@ -122,6 +122,27 @@ def test_the_gradient_of_a_block_equals_autograd_through_the_formula(mode, dead,
         assert bool((a != 0).any()) == (dead < 1)
 
 
+@pytest.mark.parametrize("mode", ["geometric", "product"])
+@pytest.mark.parametrize("children", [1, 3])
+@pytest.mark.parametrize("n_rows", [0, 1, 60])
+def test_a_training_step_in_one_piece_equals_one_block_by_block(mode, children, n_rows):
+    g = torch.Generator().manual_seed(2)
+    options = {"soft_and": mode, "initial_children": children, "output_bias": True, "dtype": torch.float64}
+    net = HarsanyiMLP(5, 3, width=12, gamma=3.0, **options)
+    x = torch.randn(n_rows, 5, generator=g, dtype=torch.float64, requires_grad=True)
+    present = torch.rand(n_rows, 5, generator=g) < 0.9
+    grad = torch.randn(n_rows, 3, generator=g, dtype=torch.float64)
+    leaves = [x, *net.parameters()]
+    mine, units = net(x, present), net.units(x, present)
+    torch.testing.assert_close(mine, net._read(units), rtol=1e-12, atol=1e-14)
+    if n_rows == 60:
+        assert [bool(z.any()) for z in units] == [True, True, children == 1]  # silent blocks too
+    theirs = torch.autograd.grad(net._read(units), leaves, grad)
+    for a, b in zip(torch.autograd.grad(mine, leaves, grad), theirs, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-11, atol=1e-12)
+        a.mul_(2)  # an ordinary tensor, as whoever clips gradients expects
+
+
 class LargestTensor(TorchDispatchMode):
     """Notes the largest tensor that any operation returns, forward and backward."""
 

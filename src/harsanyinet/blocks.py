@@ -16,6 +16,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 SoftAnd = Literal["geometric", "product"]
+_TINY = {dtype: torch.finfo(dtype).tiny for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)}
 
 
 class State(NamedTuple):
@@ -170,24 +171,28 @@ def _product_if_one_dead(t: Tensor, dead: Tensor, sigma: Tensor) -> Tensor:
 
 def _and_value_(t: Tensor, sigma: Tensor, mode: SoftAnd) -> Tensor:
     """(B, D) -> (B, U); overwrites t with logarithms."""
-    count = sigma.sum(1, keepdim=True)
-    return _and_by_shares_(t, sigma / count.clamp_min(1), count, mode)
+    size = sigma.sum(1, keepdim=True).clamp_min_(1)
+    return _opened_(_log_gate_(t.clamp_min_(_TINY[t.dtype]).log_(), sigma / size, size, mode).exp_())
 
 
-def _and_by_shares_(t: Tensor, shares: Tensor, count: Tensor, mode: SoftAnd) -> Tensor:
-    """(B, D) -> (B, U), given 1/|S_u| for the children (U, D) and |S_u| (U, 1); overwrites t with logarithms.
+def _log_gate_(logs: Tensor, shares: Tensor, size: Tensor, mode: SoftAnd) -> Tensor:
+    """(B, D) -> (B, U), given 1/|S_u| for the children (U, D) and |S_u|, at least 1, (U, 1); overwrites the logarithms.
 
     In place and without masks, log(0) or underflow, each of which costs several times the arithmetic on a CPU. Both
-    thresholds look at a unit's own children only, so a flushed gate is flushed whoever else is present.
+    thresholds, here and in `_opened_`, look at a unit's own children only, so a flushed gate is flushed whoever else is
+    present.
     """
-    smallest = math.log(torch.finfo(t.dtype).tiny)
-    far_below = -1e4 * max(t.shape[1], 1)  # divided by any |S_u| <= D still below every sum of living children
-    logs = torch.threshold_(t.clamp_min_(torch.finfo(t.dtype).tiny).log_(), smallest + 0.01, far_below)
-    mean = F.linear(logs, shares)
+    smallest = math.log(_TINY[logs.dtype])
+    far_below = -1e4 * max(logs.shape[1], 1)  # divided by any |S_u| <= D still below every sum of living children
+    mean = F.linear(torch.threshold_(logs, smallest + 0.01, far_below), shares)
     if mode == "product":
-        mean.mul_(count.T)
-    lowest = 0.95 * smallest
-    return torch.threshold_(mean.clamp_min_(lowest).exp_(), 1.01 * math.exp(lowest), 0.0)
+        mean.mul_(size.t())
+    return mean.clamp_min_(0.95 * smallest)
+
+
+def _opened_(gate: Tensor) -> Tensor:
+    """Zero where `_log_gate_` met its lower bound."""
+    return torch.threshold_(gate, 1.01 * _TINY[gate.dtype] ** 0.95, 0.0)
 
 
 def first_children(
@@ -274,7 +279,7 @@ class ActivationBlock(nn.Module):
         z = below.values
         if torch.is_grad_enabled() and (z.requires_grad or self.weight.requires_grad or self.tau.requires_grad):
             settings = (self.beta, self.gamma, self.mode)
-            units, rows = _Units.apply(z, below.rows, self.weight, self.tau, *settings)  # type: ignore[no-untyped-call]
+            units, rows = _Units.apply(z, below.rows, self.weight, self.tau, settings)  # type: ignore[no-untyped-call]
             return State(units, rows=rows)
         z = z.flatten(1)  # (B, D)
         sigma = select_children(self.tau, self.beta)  # (U, D)
@@ -291,12 +296,78 @@ class ActivationBlock(nn.Module):
         return torch.mm(z, (self.weight * sigma).T, out=spent).mul_(gate).relu_()
 
 
-class _Units(torch.autograd.Function):
-    """The units of an activation block in training, with the gradient of the formula in a few matrix products.
+_Settings = tuple[float, float, SoftAnd]  # beta, gamma, mode
+
+
+class _Acting(NamedTuple):
+    """What an activation block keeps of a forward pass in training: (B, D) of candidates, (B, U) and (U, D) of units.
 
     ReLU lets no gradient through a unit that is zero, so that only rows count in which some unit has all its children
     alive. Deep blocks of the activation gate are mostly silent. A step of the paper's small network costs little
-    arithmetic and many calls, which is why everything here is in place and there are no views for autograd to follow.
+    arithmetic and many calls, which is why there are few of them here, and none for autograd to follow.
+    """
+
+    rows: Tensor | None  # positions of the rows kept, None for all
+    z: Tensor
+    t: Tensor  # at least the smallest number
+    log_gate: Tensor
+    gate: Tensor  # zero also where ReLU closes
+    total: Tensor  # of the children
+    units: Tensor
+    sigma: Tensor
+    size: Tensor  # (U, 1) of children, at least one
+    shares: Tensor
+    chosen: Tensor  # weights of children
+
+
+def _act(z: Tensor, alive: Tensor | None, weight: Tensor, tau: Tensor, settings: _Settings) -> _Acting | None:
+    """The units of (B, D) candidates. If zeros and ones say which are alive: of acting rows, None without any."""
+    (_, gamma, mode), rows = settings, None
+    sigma = tau.sign().relu_()
+    size = sigma.sum(1, keepdim=True).clamp_min_(1)
+    if alive is not None:
+        missing = torch.addmm(size.t(), alive, sigma.t(), beta=-1)  # (B, U), 0 if none is
+        rows = (missing.amax(1) >= 0).nonzero().view(-1)
+        if not len(rows):
+            return None
+        z = z.index_select(0, rows)
+    chosen, shares = weight * sigma, sigma / size
+    t = z.abs().mul_(gamma).tanh_().clamp_min_(_TINY[z.dtype])
+    log_gate = _log_gate_(t.log(), shares, size, mode)
+    total = torch.mm(z, chosen.t())
+    gate = torch.ops.aten.threshold_backward(_opened_(log_gate.exp()), total, 0)
+    return _Acting(rows, z, t, log_gate, gate, total, total * gate, sigma, size, shares, chosen)
+
+
+def _gradients(
+    kept: _Acting, grad: Tensor, weight: Tensor, tau: Tensor, settings: _Settings, deep: bool
+) -> tuple[Tensor | None, Tensor, Tensor]:
+    """From the gradient (B, U) of the units in the rows kept: that of z in these rows, if deep, and of weight and tau.
+
+    That of the formula, in a few matrix products.
+    """
+    beta, gamma, mode = settings
+    _, z, t, log_gate, gate, total, _, sigma, size, shares, chosen = kept
+    of_total = grad * gate  # (B, U)
+    of_log = of_total * total  # (B, U): of the logarithm of the gate
+    of_z = None
+    if deep:
+        of_z = torch.mm(of_log, shares if mode == "geometric" else sigma)
+        of_z.mul_(t.reciprocal().sub_(t).copysign_(z))  # through log tanh: (1 - t^2) / t, and through |z|
+        of_z.addmm_(of_total, chosen, beta=gamma)
+    of_chosen = torch.mm(of_total.t(), z)
+    off = t - 1  # a candidate changes the product by t - 1, a child by that over t; of a dead child: it meets a zero
+    by_unit = of_log.t()
+    of_tau = torch.where(sigma > 0, torch.mm(by_unit, off / t), torch.mm(by_unit, off))
+    if mode == "geometric":  # the gate is a root, in which every child counts
+        of_tau.sub_(of_log.mul_(log_gate).sum(0)[:, None]).div_(size)
+    of_tau.addcmul_(of_chosen, weight)
+    of_tau = torch.ops.aten.sigmoid_backward(of_tau, torch.sigmoid(tau)).mul_(beta)
+    return of_z, of_chosen.mul_(sigma), of_tau
+
+
+class _Units(torch.autograd.Function):
+    """The units of an activation block in training.
 
     Shape:
         - z: (B, ...) with D candidates in a row; rows: those that are not all zero, or None if that is not known;
@@ -305,63 +376,96 @@ class _Units(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, z: Tensor, rows: Tensor | None, weight: Tensor, tau: Tensor, beta: float, gamma: float, mode: SoftAnd
+        ctx: Any, z: Tensor, rows: Tensor | None, weight: Tensor, tau: Tensor, settings: _Settings
     ) -> tuple[Tensor, Tensor | None]:
-        ctx.shape, ctx.beta, ctx.gamma, ctx.mode = z.shape, beta, gamma, mode
+        ctx.shape, ctx.settings = z.shape, settings
         z = z.flatten(1)
         deep = ctx.needs_input_grad[0] and not torch.compiler.is_compiling()  # the first block is never silent
-        if deep and rows is not None:
-            z = z[rows]
-        if len(z) or not deep:
-            sigma = (tau > 0).to(z.dtype)
-            count = sigma.sum(1, keepdim=True)
-        if deep and len(z):
-            missing = F.linear(z.sign().abs_(), sigma, -count[:, 0].clamp_min(1))  # (B, U), 0 if none is
-            acting = (missing.amax(1) >= 0).nonzero()[:, 0]
-            z, rows = z[acting], acting if rows is None else rows[acting]
+        known = z if rows is None else z[rows]
+        kept = _act(known, known.sign().abs_() if deep else None, weight, tau, settings)
+        if kept is None:
+            ctx.save_for_backward(weight, tau)
+            return z.new_zeros(len(z), len(tau), 1), torch.empty(0, dtype=torch.int64, device=z.device)
+        if kept.rows is not None:
+            rows = kept.rows if rows is None else rows[kept.rows]
         ctx.rows = rows
-        if deep and not len(z):
-            ctx.save_for_backward(z, weight, tau)
-            return z.new_zeros(ctx.shape[0], len(tau), 1), rows
-        chosen, shares = weight * sigma, sigma / count.clamp_min(1)
-        t = z.abs().mul_(gamma).tanh_()
-        logs = t.clone()
-        gate = _and_by_shares_(logs, shares, count, mode)
-        units = torch.mm(z, chosen.T).mul_(gate).relu_()
-        ctx.save_for_backward(z, weight, tau, t, logs, gate, units, sigma, count, shares, chosen)
-        if rows is None:
-            return units[:, :, None], None
-        return z.new_zeros(ctx.shape[0], len(tau), 1).index_copy_(0, rows, units[:, :, None]), rows
+        ctx.save_for_backward(weight, tau, *kept[1:])
+        units = kept.units[:, :, None]
+        if rows is not None:
+            units = z.new_zeros(len(z), len(tau), 1).index_copy_(0, rows, units)
+        return units, rows
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, _: Any) -> tuple[Tensor | None, ...]:
-        z, weight, tau, *rest = ctx.saved_tensors
-        if not rest:
-            return z.new_zeros(ctx.shape), None, torch.zeros_like(weight), torch.zeros_like(tau), None, None, None
-        t, logs, gate, units, sigma, count, shares, chosen = rest
-        geometric = ctx.mode == "geometric"
+        weight, tau, *kept = ctx.saved_tensors
+        if not kept:
+            of_z, of_weight, of_tau = tau.new_zeros(ctx.shape), torch.zeros_like(weight), torch.zeros_like(tau)
+            return of_z, None, of_weight, of_tau, None
         grad = grad[:, :, 0] if ctx.rows is None else grad[ctx.rows, :, 0]
-        of_log = grad * units  # (B, U): of the logarithm of the gate
-        of_sum = torch.ops.aten.threshold_backward(grad, units, 0).mul_(gate)  # (B, U): of the sum of the children
-        inverse = t.clamp_min(torch.finfo(t.dtype).tiny).reciprocal_()  # of a dead candidate: it meets a zero
-        of_z = None
-        if ctx.needs_input_grad[0]:
-            of_z = of_log @ (shares if geometric else sigma)
-            of_z.mul_(inverse - t).mul_(z.sign().mul_(ctx.gamma))  # through log tanh: (1 - t^2) / t, and through |z|
-            of_z.addmm_(of_sum, chosen)
+        deep = ctx.needs_input_grad[0]
+        of_z, of_weight, of_tau = _gradients(_Acting(None, *kept), grad, weight, tau, ctx.settings, deep)
+        if of_z is not None:
             if ctx.rows is not None:
                 of_z = of_z.new_zeros(ctx.shape[0], of_z.shape[1]).index_copy_(0, ctx.rows, of_z)
             of_z = of_z.view(ctx.shape)
-        of_chosen = of_sum.T @ z
-        off = t - 1  # a candidate changes the product by t - 1, a child by that over t
-        by_other, by_child, by_log = (of_log.T @ torch.cat((off, off * inverse, logs), 1)).tensor_split(3, 1)
-        of_tau = torch.where(sigma > 0, by_child, by_other)
-        if geometric:  # the gate is a root, in which every child counts
-            of_tau.sub_((by_log * shares).sum(1, keepdim=True)).div_(count.clamp_min(1))
-        of_tau.addcmul_(of_chosen, weight)
-        of_tau = torch.ops.aten.sigmoid_backward(of_tau, torch.sigmoid(tau)).mul_(ctx.beta)
-        return of_z, None, of_chosen.mul_(sigma), of_tau, None, None, None
+        return of_z, None, of_weight, of_tau, None
+
+
+def chained(z: Tensor, base: Tensor, blocks: Sequence[ActivationBlock], readouts: Sequence[Tensor]) -> Tensor:
+    """The outputs (B, K) of activation blocks one upon the other, for training: what is silent costs next to nothing.
+
+    Shape:
+        - z: (B, D); base: (K,); readouts: (K, U, 1) per block.
+    """
+    each = zip(blocks, readouts, strict=True)
+    parameters = [parameter for block, readout in each for parameter in (block.weight, block.tau, readout)]
+    settings = (blocks[0].beta, blocks[0].gamma, blocks[0].mode)
+    out: Tensor = _Chain.apply(settings, z, base, *parameters)  # type: ignore[no-untyped-call]
+    return out
+
+
+class _Chain(torch.autograd.Function):
+    """Blocks and readouts in one: a block gets only the rows in which some unit below may act."""
+
+    @staticmethod
+    def forward(ctx: Any, settings: _Settings, z: Tensor, base: Tensor, *parameters: Tensor) -> Tensor:
+        ctx.settings = settings
+        kept: list[tuple[_Acting, Tensor | None]] = []  # of each block up to the first silent one; rows of the whole
+        rows, alive, out = None, None, base.repeat(len(z), 1)
+        with torch.inference_mode():  # spares every call below what autograd does to see that it is not wanted
+            for weight, tau, readout in zip(*[iter(parameters)] * 3, strict=True):
+                acting = _act(z, alive, weight, tau, settings)
+                if acting is None:
+                    break
+                z, alive = acting.units, acting.units.sign()
+                if acting.rows is None:
+                    out.addmm_(z, readout.squeeze(2).t())
+                else:
+                    rows = acting.rows if rows is None else rows[acting.rows]
+                    out.index_add_(0, rows, torch.mm(z, readout.squeeze(2).t()))
+                kept.append((acting, rows))
+        ctx.kept = kept
+        ctx.save_for_backward(*parameters)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        parameters, kept = ctx.saved_tensors, ctx.kept
+        found: list[Tensor] = [torch.zeros_like(p) for p in parameters[3 * len(kept) :]]
+        of_z = above = None  # of the candidates of the block above, and in which rows
+        for level in reversed(range(len(kept))):
+            (acting, rows), (weight, tau, readout) = kept[level], parameters[3 * level : 3 * level + 3]
+            here = grad if rows is None else grad.index_select(0, rows)
+            of_units = torch.mm(here, readout.squeeze(2))
+            if of_z is not None and above is not None:
+                of_units.index_add_(0, above, of_z)
+            deep = level > 0 or ctx.needs_input_grad[1]
+            of_z, of_weight, of_tau = _gradients(acting, of_units, weight, tau, ctx.settings, deep)
+            found[:0] = of_weight, of_tau, torch.mm(here.t(), acting.units)[:, :, None]
+            above = acting.rows
+        return None, of_z, grad.sum(0) if ctx.needs_input_grad[2] else None, *found
 
 
 class PresenceBlock(nn.Module):

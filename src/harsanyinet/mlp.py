@@ -19,6 +19,7 @@ from harsanyinet.blocks import (
     PresenceBlock,
     SoftAnd,
     State,
+    chained,
     first_children,
     first_sets,
     join,
@@ -248,10 +249,7 @@ class HarsanyiMLP(HarsanyiNet):
 
     def units(self, x: Tensor, present: Tensor | None = None) -> list[Tensor]:
         """(B, U, C) per block; a unit is zero as soon as one player of its receptive field is absent."""
-        present = self._check(x, present)
-        z = x - self.baseline
-        if present is not None:
-            z = torch.where(present[:, self.columns], z, 0.0)
+        z, present = self._inputs(x, present)
         below = State(z)
         if self.gate == "presence":
             below = State(z, None if present is None else present.to(z.dtype), z.new_ones(self.n_players))
@@ -261,6 +259,19 @@ class HarsanyiMLP(HarsanyiNet):
                 below = join(states) if self.connect == "all" else states[-1]
             states.append(block(below))
         return [state.values for state in states]
+
+    def _outputs(self, x: Tensor, present: Tensor | None) -> Tensor:
+        """In one piece where the paper's network is trained: it is so small that calls would cost most of the time."""
+        plain = self.gate == "activation" and self.connect == "previous"
+        if not plain or not torch.is_grad_enabled() or torch.compiler.is_compiling():
+            return super()._outputs(x, present)
+        return chained(self._inputs(x, present)[0], self.base, list(self.blocks), list(self.readouts))  # type: ignore[arg-type]
+
+    def _inputs(self, x: Tensor, present: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """What the first block sees, (B, n_features), and (B, P) presence bits or None when every player is there."""
+        present = self._check(x, present)
+        z = x - self.baseline
+        return z if present is None else torch.where(present[:, self.columns], z, 0.0), present
 
     def _check(self, x: Tensor, present: Tensor | None) -> Tensor | None:
         """Checks the input and returns (B, P) presence bits, or None when every player is there."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import reduce
 from typing import Any
 
@@ -73,8 +74,11 @@ class HarsanyiNet(nn.Module, ABC):
     def forward(self, x: Tensor, present: Tensor | None = None) -> Tensor:
         """Raw outputs (B, K); `present` (P,) or (B, P) bool masks players. Full precision, also under autocast."""
         with _full_precision(x):
-            parts = [self._read(self.units(rows, mask)) for rows, mask in self._chunks(x, present)]
+            parts = [self._outputs(rows, mask) for rows, mask in self._chunks(x, present)]
             return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    def _outputs(self, x: Tensor, present: Tensor | None) -> Tensor:
+        return self._read(self.units(x, present))
 
     def _read(self, zs: list[Tensor]) -> Tensor:
         out = self.base
@@ -100,8 +104,12 @@ class HarsanyiNet(nn.Module, ABC):
         with _full_precision(x):
             readouts = list(self.readouts)
             units = [condensed(z, readout) for z, readout in zip(self.units(x, present), readouts, strict=True)]
-            spreads = spreading(readouts, self.structure())
-            return shapley_of_units(units, spreads, self.n_outputs).transpose(1, 2)
+            return self._spreader(readouts)(units).transpose(1, 2)
+
+    def _spreader(self, readouts: Sequence[Tensor]) -> Callable[[Sequence[Tensor]], Tensor]:
+        """What turns the condensed units of some rows into Shapley values (B, K, P), made once for all rows."""
+        spreads = spreading(readouts, self.structure())
+        return lambda units: shapley_of_units(units, spreads, self.n_outputs)
 
     def explain(
         self,
@@ -126,10 +134,10 @@ class HarsanyiNet(nn.Module, ABC):
         readouts = [readout.detach().clone() for readout in self.readouts]  # an explanation outlives its network
         values, kept = [], []
         with torch.no_grad(), _full_precision(x):
-            spreads = spreading(readouts, structure)
+            spread = self._spreader(readouts)
             for rows, mask in self._chunks(x, present):
                 kept.append([condensed(z, r) for z, r in zip(self.units(rows, mask), readouts, strict=True)])
-                values.append(shapley_of_units(kept[-1], spreads, self.n_outputs))
+                values.append(spread(kept[-1]))
         coalitions, position = structure.united
 
         def dividends() -> NDArray[Any]:
@@ -180,14 +188,15 @@ class HarsanyiNet(nn.Module, ABC):
             )
 
 
-def _full_precision(x: Tensor) -> torch.autocast:
+def _full_precision(x: Tensor) -> AbstractContextManager[Any]:
     """Switches autocast off: in half precision a unit could no longer tell an absent child from a present one."""
-    return torch.autocast(x.device.type if isinstance(x, Tensor) else "cpu", enabled=False)
+    device = x.device.type if isinstance(x, Tensor) else "cpu"
+    return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
 
 
 def condensed(z: Tensor, readout: Tensor) -> Tensor:
-    """All that values and dividends need of a block: scalar units (B, U), or what units add to outputs, (U, B, K)."""
-    return z[:, :, 0] if z.shape[2] == 1 else torch.bmm(z.transpose(0, 1), readout.permute(1, 2, 0))
+    """All that values and dividends need of a block: scalar units (B, U), or what units add to outputs, (U, K, B)."""
+    return z[:, :, 0] if z.shape[2] == 1 else torch.bmm(readout.transpose(0, 1), z.permute(1, 2, 0))
 
 
 def spreading(readouts: Sequence[Tensor], structure: Structure) -> list[Tensor]:
@@ -240,9 +249,12 @@ def shapley_of_units(units: Sequence[Tensor], spreads: Sequence[Tensor], n_outpu
         if total is not None and rows is not None:
             total.index_add_(0, rows, F.linear(z[rows], spread).view(-1, n_outputs, n_players))
             continue
-        left = z if z.ndim == 2 else z.flatten(1).T  # (B, U) or (B K, U)
+        left = z if z.ndim == 2 else z.flatten(1).T  # (B, U) or (K B, U)
         part = F.linear(left, spread) if spread.layout == torch.strided else (spread @ left.T).T
-        part = part.reshape(z.shape[z.ndim - 2], n_outputs, n_players)
+        if z.ndim == 2:
+            part = part.reshape(len(z), n_outputs, n_players)
+        else:
+            part = part.reshape(n_outputs, z.shape[2], n_players).transpose(0, 1)
         total = part if total is None else total + part
     assert total is not None
     return total
@@ -259,11 +271,11 @@ def dividends_of_units(
 ) -> NDArray[Any]:
     """Theorem 2: I(S) = sum of w_u z_u over the units with R_u = S, from condensed units. Returns (B, C, K)."""
     where = torch.from_numpy(np.where(position < 0, n_coalitions, position))  # dead units add zeros to a last line
-    n_rows = units[0].shape[0] if units[0].ndim == 2 else units[0].shape[1]
+    n_rows = units[0].shape[0] if units[0].ndim == 2 else units[0].shape[2]
     out = units[0].new_zeros(n_coalitions + 1, n_rows, len(readouts[0]), device="cpu")
     start = 0
     for z, readout in zip(units, readouts, strict=True):
-        added = z if z.ndim == 3 else z.T[:, :, None] * readout[:, :, 0].T[:, None, :]  # (U, B, K)
+        added = z.transpose(1, 2) if z.ndim == 3 else z.T[:, :, None] * readout[:, :, 0].T[:, None, :]  # (U, B, K)
         out.index_add_(0, where[start : start + readout.shape[1]], added.cpu())
         start += readout.shape[1]
     return np.swapaxes(out[:n_coalitions].numpy(), 0, 1)
