@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from harsanyinet.games import brute_force_shapley, harsanyi_dividends
 from harsanyinet.image import HarsanyiCNN, inside, masked_convolution, neighbour_and, neighbours, pixels_per_cell
+from harsanyinet.network import HarsanyiNet, condensed
 
 CASES = {
     "paper": {"gamma": 1.0},
@@ -26,6 +27,21 @@ CASES = {
     "presence by group on patches": {"gate": "presence", "groups": 2, "stem": "patch", "patch": 4, "image_size": 16},
     "presence, deep stem": {"gate": "presence", "stem": "deep", "groups": 2},
     "presence, as many groups as cells": {"gate": "presence", "groups": 4, "image_size": 4},
+    "a coarser map above": {
+        "gate": "presence",
+        "groups": 4,
+        "n_blocks": 3,
+        "strides": [1, 2, 1],
+        "channels": [4, 8, 12],
+    },
+    "coarser twice, odd size": {
+        "gate": "presence",
+        "groups": 2,
+        "n_blocks": 3,
+        "strides": [2, 1, 2],
+        "image_size": (6, 10),
+    },
+    "coarser at once, shared readout": {"gate": "presence", "strides": (2, 1), "readout": "shared", "channels": (8, 6)},
     "one line of cells": {"gate": "presence", "stem": "patch", "patch": 4, "image_size": (4, 20), "groups": 4},
     "one cell": {"gate": "presence", "image_size": 2},
 }
@@ -109,6 +125,36 @@ def test_a_receptive_field_holds_every_cell_that_a_unit_notices():
                 assert bool((without[0, field[:, cell]] == 0).all())  # R2
     corner, middle = fields[0].view(4, 4, 4, 16)[0, 0, 0], fields[0].view(4, 4, 4, 16)[1, 1, 0]
     assert (int(corner.sum()), int(middle.sum())) == (4, 9)  # the first group looks everywhere
+
+
+@pytest.mark.parametrize("strides", [[1, 1, 1], [1, 2, 1]])
+def test_fields_are_rectangles_unless_children_are_learned_otherwise(strides):
+    net = network(gate="presence", groups=4, n_blocks=3, strides=strides, learn_children=True, image_size=(10, 16))
+    x = images(net)
+    readouts = [readout.detach() for readout in net.readouts]
+    with torch.no_grad():
+        units = [condensed(z, readout) for z, readout in zip(net.units(x), readouts, strict=True)]
+        along_sides, at_once = net._spreader(readouts), HarsanyiNet._spreader(net, readouts)
+    assert all(sides is not None for sides in net._sides[1])
+    torch.testing.assert_close(along_sides(units), at_once(units), rtol=0, atol=1e-13)
+    with torch.no_grad():
+        net.blocks[0].tau[3] = torch.tensor([1.0, -1, -1, -1, 1, -1, -1, -1, 1])  # a diagonal
+    values = net.explain(x).values
+    assert net._sides[1][0] is None
+    np.testing.assert_allclose(
+        values.sum(1), net(x).detach().numpy() - net.base.detach().numpy(), rtol=0, atol=1e-12 * np.abs(values).max()
+    )
+
+
+def test_a_game_plays_the_whole_network():
+    net = network(gate="presence", groups=2)
+    x = images(net)
+    masks = np.random.default_rng(0).random((600, 16)) < 0.7  # more than one piece
+    with torch.no_grad():
+        expected = net(x[1:].expand(600, -1, -1, -1), present=torch.from_numpy(masks)).numpy()
+    np.testing.assert_allclose(net.game(x, 1)(masks), expected, rtol=0, atol=1e-12)
+    with pytest.raises(IndexError, match=r"row must lie between 0 and 1, however: row=2"):
+        net.game(x, 2)
 
 
 def test_the_children_of_the_paper_are_about_half_of_the_neighbours_inside():
@@ -216,6 +262,21 @@ def test_any_module_can_be_the_stem():
         ({"gate": "presence", "groups": 3}, "channels must be a multiple of groups, however: channels=32, groups=3"),
         ({"groups": 2}, "groups belong to children='group', however: groups=2 with children='location'"),
         ({"children": "group"}, "children='group' belongs to the presence gate, however: gate='activation'"),
+        (
+            {"strides": [1, 2, 1, 1]},
+            "strides must be 1, or 2 where children are chosen per group, however: strides=[1, 2, 1, 1] with "
+            "children='location'",
+        ),
+        (
+            {"gate": "presence", "channels": [4, 8]},
+            "channels must hold one number for each of the 4 blocks, however: [4, 8]",
+        ),
+        (
+            {"gate": "presence", "strides": (1, 3, 1, 1)},
+            "strides must be 1, or 2 where children are chosen per group, however: strides=[1, 3, 1, 1] with "
+            "children='group'",
+        ),
+        ({"gate": "presence", "strides": [0, 1, 1, 1]}, "strides must be at least 1, however: strides=0"),
         ({"n_blocks": 0}, "n_blocks must be at least 1, however: n_blocks=0"),
         ({"beta": 0.0}, "beta must be positive and finite, however: beta=0.0"),
     ],

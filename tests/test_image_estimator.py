@@ -41,7 +41,15 @@ def test_it_learns_and_predicts_from_a_part_of_the_image(model, data):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"gate": "activation", "stem": "paper"}, {"children": "location"}, {"groups": 4, "stem": "patch"}],
+    [
+        {},
+        {"gate": "activation", "stem": "paper"},
+        {"children": "location"},
+        {"groups": 4, "stem": "patch"},
+        {"channels": [8, 16], "strides": [1, 2], "groups": 2},
+        {"mixed_precision": True},
+        {"mixed_precision": True, "gate": "activation", "stem": "paper"},
+    ],
 )
 def test_a_fitted_model_is_exact(options, data, tmp_path):
     model = HarsanyiImageClassifier(**{**SMALL, "channels": 8, "epochs": 2, **options}).fit(data.train, data.y_train)

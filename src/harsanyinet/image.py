@@ -2,16 +2,18 @@
 
 The stem turns an image into a feature map z0; one cell of it, all channels together, is one player. A block is a 3 x 3
 convolution whose children are chosen among the nine neighbours of a cell, per location (as in the paper) or per group
-of channels (then it is an ordinary convolution with a masked kernel). Cells outside the image are never children.
+of channels (then it is an ordinary convolution with a masked kernel, and may have a stride: a unit of a coarser map is
+an AND of cells like any other). Cells outside the image are never children.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import index
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
@@ -34,19 +36,18 @@ def make_stem(kind: StemName, in_channels: int, channels: int, generator: torch.
     """A module from images to a feature map.
 
     `"paper"`: convolution 3 x 3, max-pool 2 x 2, ReLU; a cell sees 4 x 4 pixels. `"patch"`: one product per patch,
-    without a bias, so that a cell is a patch of the image and a black patch an absent player. `"deep"`: three
-    convolutions with batch normalisation and a max-pool; a cell sees 8 x 8 pixels.
+    without a bias, so that a cell is a patch of the image and a black patch an absent player. `"deep"`: a convolution
+    with half of the channels, max-pool 2 x 2, a second convolution, both with batch normalisation and ReLU; a cell sees
+    8 x 8 pixels.
     """
     if kind == "paper":
         layers: list[nn.Module] = [nn.Conv2d(in_channels, channels, 3, padding=1), nn.MaxPool2d(2), nn.ReLU()]
     elif kind == "patch":
         layers = [nn.Conv2d(in_channels, channels, patch, stride=patch, bias=False)]
     elif kind == "deep":
-        layers = []
-        for level in range(3):
-            layers += [nn.Conv2d(in_channels if level == 0 else channels, channels, 3, padding=1, bias=False)]
-            layers += [nn.BatchNorm2d(channels), nn.ReLU()]
-        layers += [nn.MaxPool2d(2)]
+        half = max(1, channels // 2)
+        layers = [nn.Conv2d(in_channels, half, 3, padding=1, bias=False), nn.MaxPool2d(2), nn.BatchNorm2d(half)]
+        layers += [nn.ReLU(), nn.Conv2d(half, channels, 3, padding=1, bias=False), nn.BatchNorm2d(channels), nn.ReLU()]
     else:
         raise ValueError(f"stem must be 'paper', 'patch', 'deep' or a module, however: stem={kind!r}")
     for layer in layers:
@@ -97,7 +98,7 @@ def neighbours(z: Tensor, outside: float = 0.0) -> Tensor:
     return padded.as_strided((b, h, w, 3, 3, c), (*strides[:3], *strides[1:3], strides[3])).reshape(b, h, w, 9, c)
 
 
-def _scattered(grad: Tensor) -> Tensor:
+def scattered(grad: Tensor) -> Tensor:
     """The transpose of `neighbours`: (B, H, W, 9, C) -> (B, H, W, C)."""
     b, h, w, _, c = grad.shape
     out = grad.new_zeros(b, h + 2, w + 2, c)
@@ -126,14 +127,14 @@ class _MaskedConvolution(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
         z, weight, sigma = ctx.saved_tensors
-        grad = grads[0].contiguous()
+        grad = grads[0].to(weight.dtype).contiguous()  # it comes in half precision under autocast
         of_z = of_weight = of_sigma = None
-        gathered = neighbours(z)
+        gathered = neighbours(z.to(weight.dtype))
         of_masked = (grad @ weight).view_as(gathered)
         if ctx.needs_input_grad[2]:
             of_sigma = torch.linalg.vecdot(of_masked, gathered).sum(0)
         if ctx.needs_input_grad[0]:
-            of_z = _scattered(of_masked.mul_(sigma[..., None]))
+            of_z = scattered(of_masked.mul_(sigma[..., None]))
         if ctx.needs_input_grad[1]:
             of_weight = grad.flatten(0, 2).T @ gathered.mul_(sigma[..., None]).flatten(3).flatten(0, 2)
         return of_z, of_weight, of_sigma
@@ -179,7 +180,7 @@ class _NeighbourAnd(torch.autograd.Function):
         of_log = (grads[0] * gate)[..., None]  # (B, H, W, 1), of the logarithm of the gate
         of_product = of_log / count if ctx.mode == "geometric" else of_log
         inverse = 1 / near.clamp_min(tiny)
-        of_t = _scattered((of_product * sigma * inverse)[..., None])[..., 0]
+        of_t = scattered((of_product * sigma * inverse)[..., None])[..., 0]
         off = near - 1
         of_sigma = (of_product * off * torch.where(sigma > 0, inverse, 1.0)).sum(0)
         if ctx.mode == "geometric":  # every child counts in the root
@@ -237,7 +238,7 @@ class LocationBlock(nn.Module):
     def forward(self, z: Tensor, alive: Tensor | None) -> tuple[Tensor, Tensor | None]:  # noqa: D102
         sigma = select_children(self.tau, self.beta) * self.inside.to(z.dtype)
         if self.gate == "activation":
-            t = (self.gamma * z.abs().sum(-1)).tanh()
+            t = (self.gamma * z.abs().sum(-1, dtype=self.tau.dtype)).tanh()
             out = masked_convolution(z, self.weight, sigma) * neighbour_and(t, sigma, self.mode)[..., None]
             return out.relu(), None
         centre = torch.zeros_like(sigma)
@@ -261,11 +262,31 @@ def _normed(norm: nn.BatchNorm2d, z: Tensor) -> Tensor:
     return out.permute(0, 2, 3, 1)
 
 
+def _rectangles(groups: int, stride: int, generator: torch.Generator) -> Tensor:
+    """First children (G, 9) bool: rectangles of neighbours, which make every receptive field a rectangle.
+
+    The first group looks everywhere, the second at its own cells only, so that a cell counts by itself; the others at
+    a line, a column or a square.
+    """
+    chosen = torch.zeros(groups, 3, 3, dtype=torch.bool)
+    spans = [slice(0, 2), slice(1, 3), slice(0, 3), slice(1, 2)]
+    for group in range(groups):
+        rows, columns = torch.randint(len(spans), (2,), generator=generator).tolist()
+        if group == 0:
+            rows = columns = 2
+        elif group == 1:
+            rows = columns = 3 if stride == 1 else 1
+        elif rows == columns == 3:
+            rows = 2
+        chosen[group, spans[rows], spans[columns]] = True
+    return chosen.flatten(1)
+
+
 class GroupBlock(nn.Module):
     """Children chosen per group of channels and shared by all locations: a grouped convolution with a masked kernel.
 
     Presence gate only. Each group reads its own group below, the first block all channels of z0; the centre is always a
-    child, so that a block may add to what it reads.
+    child, so that a block may add to what it reads. With a stride of 2 a unit stands for four cells below.
 
     Shape:
         - z: (B, C, H, W), channels last in memory, and presence (B, G, H, W), (B, 1, H, W) of z0, or None.
@@ -274,16 +295,12 @@ class GroupBlock(nn.Module):
     no_weight_decay = ("tau",)
 
     def __init__(
-        self, c_in: int, c_out: int, *, groups: int, first: bool, beta: float, learned: bool,
+        self, c_in: int, c_out: int, *, groups: int, first: bool, stride: int, beta: float, learned: bool,
         generator: torch.Generator,
     ) -> None:  # fmt: skip
         super().__init__()
-        self.groups, self.first, self.beta = groups, first, beta
-        tau = torch.ones(groups, 9)
-        if groups > 1:  # the first looks everywhere, the second at its own cell only, so that a cell counts by itself
-            tau = torch.where(torch.rand(groups, 9, generator=generator) < 0.5, 1.0, -1.0)
-            tau[0], tau[1] = 1.0, -1.0
-        tau[:, _CENTRE] = 1.0
+        self.groups, self.first, self.stride, self.beta = groups, first, stride, beta
+        tau = torch.where(_rectangles(groups, stride, generator), 1.0, -1.0)
         if learned:
             self.tau = nn.Parameter(tau)
         else:
@@ -291,7 +308,7 @@ class GroupBlock(nn.Module):
         self.weight = nn.Parameter(torch.empty(c_out, c_in if first else c_in // groups, 3, 3))
         _initialise(self.weight, generator)
         self.norm = nn.BatchNorm2d(c_out)
-        self.residual = not first
+        self.residual = not first and stride == 1 and c_in == c_out
 
     def child_mask(self) -> Tensor:
         """(G, 9) bool, before the border."""
@@ -305,7 +322,8 @@ class GroupBlock(nn.Module):
         centre[:, _CENTRE] = 1.0
         sigma = torch.maximum(sigma, centre)
         kernel = self.weight * sigma.repeat_interleave(len(self.weight) // self.groups, 0).view(-1, 1, 3, 3)
-        out = self.norm(F.conv2d(z, kernel, padding=1, groups=1 if self.first else self.groups)).relu()
+        read: dict[str, Any] = {"stride": self.stride, "padding": 1, "groups": 1 if self.first else self.groups}
+        out = self.norm(F.conv2d(z, kernel, **read)).relu()
         if self.residual:
             out = out + z
         if alive is None:
@@ -313,7 +331,7 @@ class GroupBlock(nn.Module):
         with torch.no_grad():
             absent = (~alive).to(z.dtype)
             stencil = sigma.view(-1, 1, 3, 3)
-            dead = F.conv2d(absent, stencil, padding=1, groups=1 if self.first else self.groups)  # outside: not absent
+            dead = F.conv2d(absent, stencil, **read)  # what lies outside is not absent
             alive = dead < 0.5  # (B, G, H, W)
         per_group = out.shape[1] // self.groups
         return torch.where(alive.repeat_interleave(per_group, 1), out, 0.0), alive
@@ -331,7 +349,7 @@ class HarsanyiCNN(HarsanyiNet):
         in_channels: Channels of the images.
         image_size: Height and width, or one number for both.
         n_outputs: K.
-        channels: Channels of every block, and of z0 under a named stem.
+        channels: Channels of every block, and of z0 under a named stem; or one number per block, the first for z0 too.
         n_blocks: Number of blocks.
         gate: `"activation"`, the paper's block, or `"presence"`.
         beta: Steepness of the straight-through gradient of the children.
@@ -341,6 +359,7 @@ class HarsanyiCNN(HarsanyiNet):
         patch: Height and width of a patch under the patch stem.
         children: Per `"location"` (always in the activation gate) or per `"group"` of channels (presence gate).
         groups: Groups of channels.
+        strides: One number per block, 2 where the map is to become half as fine (children per group); by default 1.
         learn_children: Whether children are trained; always where they are chosen per location.
         soft_and: `"geometric"` or `"product"` (activation gate).
         readout: `"cell"`: every cell has weights of its own; `"shared"`: all cells of a block have the same.
@@ -356,13 +375,15 @@ class HarsanyiCNN(HarsanyiNet):
         (2, 4, 4, 3)
     """
 
+    _sides: tuple[Structure, list[tuple[Tensor, Tensor] | None]] | None = None
+
     def __init__(
         self,
         in_channels: int,
         image_size: int | tuple[int, int],
         n_outputs: int,
         *,
-        channels: int = 32,
+        channels: int | Sequence[int] = 32,
         n_blocks: int = 4,
         gate: Gate = "activation",
         beta: float = 100.0,
@@ -372,6 +393,7 @@ class HarsanyiCNN(HarsanyiNet):
         patch: int = 2,
         children: Children | None = None,
         groups: int = 1,
+        strides: Sequence[int] | None = None,
         learn_children: bool = False,
         soft_and: SoftAnd = "geometric",
         readout: Literal["cell", "shared"] = "cell",
@@ -380,7 +402,13 @@ class HarsanyiCNN(HarsanyiNet):
     ) -> None:
         super().__init__()
         size = (image_size, image_size) if isinstance(image_size, int) else tuple(map(index, image_size))
-        _check(in_channels=in_channels, n_outputs=n_outputs, channels=channels, n_blocks=n_blocks, groups=groups)
+        _check(in_channels=in_channels, n_outputs=n_outputs, n_blocks=n_blocks, groups=groups)
+        widths = [channels] * n_blocks if isinstance(channels, int) else list(map(index, channels))
+        steps = [1] * n_blocks if strides is None else list(map(index, strides))
+        for name, given in (("channels", widths), ("strides", steps)):
+            if len(given) != n_blocks:
+                raise ValueError(f"{name} must hold one number for each of the {n_blocks} blocks, however: {given}")
+            _check(**{name: min(given)})
         _check(height=size[0], width=size[1], patch=patch, **({} if rank is None else {"rank": rank}))
         children = children or ("location" if gate == "activation" else "group")
         for name, value, allowed in (
@@ -395,17 +423,23 @@ class HarsanyiCNN(HarsanyiNet):
             raise ValueError("children='group' belongs to the presence gate, however: gate='activation'")
         if children == "location" and groups > 1:
             raise ValueError(f"groups belong to children='group', however: groups={groups} with children='location'")
-        if channels % groups:
+        if any(width % groups for width in widths):
             raise ValueError(f"channels must be a multiple of groups, however: channels={channels}, groups={groups}")
+        if max(steps) > (2 if children == "group" else 1):
+            raise ValueError(
+                f"strides must be 1, or 2 where children are chosen per group, however: strides={steps} with "
+                f"children={children!r}"
+            )
         for name, positive in (("beta", beta), ("gamma", gamma)):
             if not (math.isfinite(positive) and positive > 0):
                 raise ValueError(f"{name} must be positive and finite, however: {name}={positive}")
         self.in_channels, self.image_size, self.n_outputs, self.gate = in_channels, (size[0], size[1]), n_outputs, gate
         generator = torch.Generator().manual_seed(seed)
         named = "paper" if stem is None else stem
-        self.stem = make_stem(named, in_channels, channels, generator, patch) if isinstance(named, str) else named
+        self.stem = make_stem(named, in_channels, widths[0], generator, patch) if isinstance(named, str) else named
         self.config: dict[str, Any] = {
-            "in_channels": in_channels, "image_size": list(size), "n_outputs": n_outputs, "channels": channels,
+            "in_channels": in_channels, "image_size": list(size), "n_outputs": n_outputs,
+            "channels": channels if isinstance(channels, int) else widths, "strides": steps,
             "n_blocks": n_blocks, "gate": gate, "beta": beta, "gamma": gamma, "seed": seed, "patch": patch,
             "stem": named if isinstance(named, str) else None, "children": children, "groups": groups,
             "learn_children": learn_children, "soft_and": soft_and, "readout": readout, "rank": rank,
@@ -415,21 +449,21 @@ class HarsanyiCNN(HarsanyiNet):
         self.n_players = self.cells[0] * self.cells[1]
         blocks: list[nn.Module] = []
         for level in range(n_blocks):
-            c_below = c_in if level == 0 else channels
+            c_below = c_in if level == 0 else widths[level - 1]
             if children == "location":
                 options: dict[str, Any] = {"size": self.cells, "gate": gate, "gamma": gamma, "mode": soft_and}
                 kind: type[nn.Module] = LocationBlock
             else:
-                options = {"groups": groups, "first": level == 0, "learned": learn_children}
+                options = {"groups": groups, "first": level == 0, "stride": steps[level], "learned": learn_children}
                 kind = GroupBlock
-            blocks.append(kind(c_below, channels, beta=beta, generator=generator, **options))
+            blocks.append(kind(c_below, widths[level], beta=beta, generator=generator, **options))
         self.blocks = nn.ModuleList(blocks)
-        wide = channels if readout == "shared" else self.n_players * channels
         inner = n_outputs if rank is None or readout == "shared" else rank
-        spread = 1 / math.sqrt(wide) if readout == "cell" else 1 / (self.n_players * math.sqrt(channels))
-        self.reading = nn.ParameterList(
-            [nn.Parameter(spread * torch.randn(inner, wide, generator=generator)) for _ in range(n_blocks)]
-        )
+        self.reading = nn.ParameterList()
+        for width, n_places in zip(widths, map(math.prod, self._sizes()), strict=True):
+            wide = width if readout == "shared" else n_places * width
+            spread = 0.2 / math.sqrt(width) / (1 if readout == "cell" else math.sqrt(n_places))
+            self.reading.append(nn.Parameter(spread * torch.randn(inner, wide, generator=generator)))
         self.deciding = None
         if inner != n_outputs or (rank is not None and readout == "cell"):
             self.deciding = nn.Parameter(torch.randn(n_outputs, inner, generator=generator) / math.sqrt(inner))
@@ -450,17 +484,28 @@ class HarsanyiCNN(HarsanyiNet):
             raise ValueError(f"stem must return a map (rows, channels, height, width), however: {shape}")
         return z0.shape[1], (z0.shape[2], z0.shape[3])
 
+    def _sizes(self) -> list[tuple[int, int]]:
+        """Height and width of the map of each block."""
+        (height, width), found = self.cells, []
+        for step in self.config["strides"]:
+            height, width = -(-height // step), -(-width // step)
+            found.append((height, width))
+        return found
+
     @property
     def readouts(self) -> list[Tensor]:  # type: ignore[override]
-        """One (K, U, C) tensor per block, from whatever is trained."""
-        n_units = self.n_players * self.config["groups"]
+        """One (K, U, C) tensor per block: what is trained, over the root of the number of places.
+
+        Adam moves every weight by as much, and an output is a sum over thousands of places and channels.
+        """
         found = []
-        for weight in self.reading:
+        for weight, n_places in zip(self.reading, map(math.prod, self._sizes()), strict=True):
+            n_units = n_places * self.config["groups"]
             if self.config["readout"] == "shared":
-                each = weight.view(self.n_outputs, 1, self.config["groups"], -1)
-                found.append(each.expand(-1, self.n_players, -1, -1).reshape(self.n_outputs, n_units, -1))
+                each = (weight / math.sqrt(n_places)).view(self.n_outputs, 1, self.config["groups"], -1)
+                found.append(each.expand(-1, n_places, -1, -1).reshape(self.n_outputs, n_units, -1))
             else:
-                whole = weight if self.deciding is None else self.deciding @ weight
+                whole = (weight if self.deciding is None else self.deciding @ weight) / math.sqrt(n_places)
                 found.append(whole.view(self.n_outputs, n_units, -1))
         return found
 
@@ -497,8 +542,32 @@ class HarsanyiCNN(HarsanyiNet):
         children = self.child_masks()
         if self._structure is None or not self._structure.fits(children):
             per_group = self.config["children"] == "group"
-            self._structure = Structure(tuple(children), tuple(grown_fields(children, self.cells, per_group)))
+            fields = grown_fields(children, self.cells, self.config["strides"], per_group)
+            self._structure = Structure(tuple(children), tuple(fields))
         return self._structure
+
+    def _spreader(self, readouts: Sequence[Tensor]) -> Callable[[Sequence[Tensor]], Tensor]:
+        """Along rows and columns in turn where all receptive fields are rectangles, H + W in place of H W products."""
+        structure, dtype = self.structure(), readouts[0].dtype
+        if self._sides is None or self._sides[0] is not structure:
+            fields = zip(structure.fields, self._sizes(), strict=True)
+            self._sides = structure, [_sides(field, self.cells, size) for field, size in fields]
+        pairs = [(side[0].to(dtype), side[1].to(dtype)) for side in self._sides[1] if side is not None]
+        if len(pairs) < len(readouts) or any(readout.shape[2] == 1 for readout in readouts):
+            return super()._spreader(readouts)
+
+        def spread(units: Sequence[Tensor]) -> Tensor:
+            total: Tensor | None = None
+            for z, (rows, columns) in zip(units, pairs, strict=True):  # z: (U, K, B)
+                g, h, w = len(rows), rows.shape[1], columns.shape[1]
+                by_group = z.view(h, w, g, -1).permute(2, 0, 1, 3)  # (G, h, w, K B)
+                wide = columns.transpose(1, 2)[:, None] @ by_group  # (G, h, W, K B)
+                part = rows.flatten(0, 1).T @ wide.view(g * h, -1)  # (H, W K B)
+                total = part if total is None else total.add_(part)
+            assert total is not None
+            return total.view(self.n_players, *units[0].shape[1:]).permute(2, 1, 0)
+
+        return spread
 
     def units(self, x: Tensor, present: Tensor | None = None) -> list[Tensor]:
         """(B, U, C) per block: cells row by row and, within a cell, groups of channels."""
@@ -526,8 +595,29 @@ class HarsanyiCNN(HarsanyiNet):
             z = torch.where(alive, z, 0.0)
         for block in self.blocks:
             z, alive = block(z, alive)
-            found.append(z.permute(0, 2, 3, 1).reshape(len(z), self.n_players * self.config["groups"], -1))
+            n_units = z.shape[2] * z.shape[3] * self.config["groups"]
+            found.append(z.permute(0, 2, 3, 1).reshape(len(z), n_units, -1))
         return found
+
+    def game(self, x: Tensor, row: int = 0) -> Callable[[NDArray[np.bool_]], NDArray[Any]]:
+        """The game that `explain` solves for one image, played by real passes from z0 on: masks (m, P) -> (m, K)."""
+        self._check_mode()
+        if not 0 <= row < len(x):
+            raise IndexError(f"row must lie between 0 and {len(x) - 1}, however: row={row}")
+        with torch.no_grad():
+            z0 = self.stem(self._checked(x[row : row + 1]))
+
+        def play(masks: NDArray[np.bool_]) -> NDArray[Any]:
+            present = torch.from_numpy(np.ascontiguousarray(masks)).to(z0.device)
+            there = check_present(present, len(masks), self.n_players).view(-1, *self.cells)
+            with torch.no_grad():
+                parts = [
+                    self._read(self.units_of_map(z0.expand(len(some), -1, -1, -1), some)).cpu()
+                    for some in torch.split(there, 256)
+                ]
+            return np.asarray(torch.cat(parts).numpy())
+
+        return play
 
     def _checked(self, x: Tensor) -> Tensor:
         if not isinstance(x, Tensor):
@@ -551,28 +641,47 @@ class HarsanyiCNN(HarsanyiNet):
         return ", ".join(f"{key}={self.config[key]!r}" for key in shown)
 
 
-def grown_fields(children: Sequence[Tensor], cells: tuple[int, int], per_group: bool) -> list[Tensor]:
+def grown_fields(
+    children: Sequence[Tensor], cells: tuple[int, int], strides: Sequence[int], per_group: bool
+) -> list[Tensor]:
     """Receptive fields (U, P) of every block, by recursion over the children that lie in the image.
 
     Args:
         children: Per block (P, 9), those of each location, or (G, 9), those of each group of channels.
-        cells: Height and width.
+        cells: Height and width of z0.
+        strides: Of every block.
         per_group: Which of the two.
     """
     h, w = cells
     device = children[0].device
-    where = neighbours(torch.arange(h * w, dtype=torch.float64, device=device).view(1, h, w, 1))[0, ..., 0].long()
-    where, valid = where.view(-1, 9), inside(h, w).view(-1, 9).to(device)  # (P, 9)
     fields: list[Tensor] = []
-    below = torch.eye(h * w, device=device, dtype=torch.bool)[:, None]  # (P, 1, P): cells, groups, players
-    for chosen in children:
-        taken = (chosen[None] if per_group else chosen[:, None]) & valid[:, None]  # (P, G, 9)
-        field = torch.zeros(h * w, taken.shape[1], h * w, dtype=torch.bool, device=device)
+    below = torch.eye(h * w, device=device, dtype=torch.bool)[:, None]  # (P, 1, P): places, groups, players
+    for chosen, step in zip(children, strides, strict=True):
+        number = torch.arange(h * w, dtype=torch.float64, device=device).view(1, h, w, 1)
+        where = neighbours(number)[0, ::step, ::step, :, 0].long()
+        valid = inside(h, w)[::step, ::step].to(device)
+        h, w = where.shape[:2]
+        where, valid = where.reshape(-1, 9), valid.reshape(-1, 9)
+        taken = (chosen[None] if per_group else chosen[:, None]) & valid[:, None]  # (places, G, 9)
+        field = torch.zeros(h * w, taken.shape[1], below.shape[2], dtype=torch.bool, device=device)
         for k in range(9):
             field |= taken[:, :, k, None] & below[where[:, k]]
         fields.append(field.flatten(0, 1))
         below = field
     return fields
+
+
+def _sides(field: Tensor, cells: tuple[int, int], size: tuple[int, int]) -> tuple[Tensor, Tensor] | None:
+    """The shares of receptive fields (U, P) as products of shares of rows (G, h, H) and of columns (G, w, W).
+
+    None where a field is no rectangle, or where its rows depend on more than the row of its unit.
+    """
+    whole = field.view(*size, -1, *cells)  # (h, w, G, H, W)
+    rows, columns = whole.any(4)[:, 0].transpose(0, 1), whole.any(3)[0].transpose(0, 1)
+    if not torch.equal(whole, (rows[:, :, None, :, None] & columns[:, None, :, None]).permute(1, 2, 0, 3, 4)):
+        return None
+    rows, columns = rows.double(), columns.double()
+    return rows / rows.sum(2, keepdim=True), columns / columns.sum(2, keepdim=True)
 
 
 def _check(**counts: int) -> None:

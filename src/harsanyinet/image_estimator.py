@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -30,12 +30,13 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
     """A classifier of images whose every prediction comes with the exact Shapley value of each cell for each class.
 
     Args:
-        channels: Channels of every block.
+        channels: Channels of every block, or one number per block.
         n_blocks: Number of blocks.
         gate: `"presence"`, or `"activation"` for the paper's block.
         children: Children per `"group"` of channels or per `"location"`; by default what the gate has.
         groups: Groups of channels that look at different neighbours, one of them at none: what a single cell says is
             what is left when others are hidden. By default 4 where children are chosen per group.
+        strides: One number per block, 2 where the map is to become half as fine; by default it stays as fine as z0.
         stem: What turns pixels into cells: `"deep"`, `"paper"` or `"patch"`, see `harsanyinet.image.make_stem`.
         patch: Height and width of a patch.
         readout: `"shared"`: a cell counts alike wherever it is, or `"cell"`: every place has weights of its own.
@@ -55,6 +56,8 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         random_state: Of weights, order, masks and augmentation.
         n_jobs: Threads; by default torch's.
         device: `"cpu"` or a torch device.
+        mixed_precision: Whether convolutions are trained in bfloat16, which pays on a GPU. Prediction and explanation
+            are in float32 all the same.
         progress: Whether to show a bar once two seconds have passed.
 
     Attributes:
@@ -80,11 +83,12 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
     def __init__(
         self,
         *,
-        channels: int = 64,
+        channels: int | Sequence[int] = 64,
         n_blocks: int = 4,
         gate: Gate = "presence",
         children: Children | None = None,
         groups: int | None = None,
+        strides: Sequence[int] | None = None,
         stem: StemName = "deep",
         patch: int = 2,
         readout: Literal["shared", "cell"] = "cell",
@@ -97,12 +101,13 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         label_smoothing: float = 0.0,
         epochs: int | None = None,
         batch_size: int = 64,
-        learning_rate: float = 5e-3,
+        learning_rate: float = 1e-2,
         weight_decay: float = 0.05,
         checkpoint: str | os.PathLike[str] | None = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         device: str = "cpu",
+        mixed_precision: bool = False,
         progress: bool = True,
     ) -> None:
         self.channels = channels
@@ -110,6 +115,7 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         self.gate = gate
         self.children = children
         self.groups = groups
+        self.strides = strides
         self.stem = stem
         self.patch = patch
         self.readout = readout
@@ -128,6 +134,7 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.device = device
+        self.mixed_precision = mixed_precision
         self.progress = progress
 
     # Fitting ------------------------------------------------------------------------------------------------------
@@ -159,14 +166,14 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         self.image_shape_: tuple[int, int, int] = pixels.shape[1:]
         n_classes = len(self.classes_)
         per_group = (self.children or ("group" if self.gate == "presence" else "location")) == "group"
-        groups = self.groups or (math.gcd(self.channels, 4) if per_group else 1)
+        groups = self.groups or (math.gcd(4, *np.ravel(self.channels).tolist()) if per_group else 1)
         net = HarsanyiCNN(
             x.shape[1], (x.shape[2], x.shape[3]), 1 if n_classes == 2 else n_classes, channels=self.channels,
-            n_blocks=self.n_blocks, gate=self.gate, children=self.children, groups=groups, stem=self.stem,
-            patch=self.patch, readout=self.readout, beta=self.beta, gamma=self.gamma, seed=seed,
+            n_blocks=self.n_blocks, gate=self.gate, children=self.children, groups=groups, strides=self.strides,
+            stem=self.stem, patch=self.patch, readout=self.readout, beta=self.beta, gamma=self.gamma, seed=seed,
         )  # fmt: skip
         self.mean_, self.scale_ = self._standardise(x)
-        module = _Seeing(net, self.mean_, self.scale_).to(self.device)
+        module = _Seeing(net, self.mean_, self.scale_, self.mixed_precision).to(self.device)
         epochs = self.epochs or int(np.clip(600_000 // len(x), 8, 40))
         config = TrainingConfig(
             epochs=epochs, batch_size=self.batch_size, learning_rate=self.learning_rate, schedule="onecycle",
@@ -308,9 +315,9 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
 class _Seeing(nn.Module):
     """A network that takes images as they are stored."""
 
-    def __init__(self, net: HarsanyiCNN, mean: list[float], scale: list[float]) -> None:
+    def __init__(self, net: HarsanyiCNN, mean: list[float], scale: list[float], mixed: bool) -> None:
         super().__init__()
-        self.net = net
+        self.net, self.mixed = net, mixed
         self.register_buffer("mean", torch.tensor(mean)[:, None, None])
         self.register_buffer("scale", torch.tensor(scale)[:, None, None])
         self.mean: Tensor
@@ -318,8 +325,13 @@ class _Seeing(nn.Module):
 
     def forward(self, x: Tensor, present: Tensor | None = None) -> Tensor:
         """(B, C, H, W) uint8 or float -> (B, K)."""
-        out: Tensor = self.net(_standard(x, self.mean.dtype, self.mean, self.scale), present=present)
-        return out
+        seen = _standard(x, self.mean.dtype, self.mean, self.scale)
+        if not self.mixed:
+            out: Tensor = self.net(seen, present=present)
+            return out
+        with torch.autocast(x.device.type, torch.bfloat16):
+            units = self.net.units(seen, present)
+        return self.net._read([z.to(self.mean.dtype) for z in units])
 
 
 def _standard(x: Tensor, dtype: torch.dtype, mean: Tensor, scale: Tensor) -> Tensor:

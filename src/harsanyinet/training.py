@@ -94,7 +94,10 @@ class TrainingConfig:
 
 @dataclass(frozen=True)
 class History:
-    """What happened in each completed epoch, counted from 0. The weights kept are those of `best_epoch`, if any."""
+    """What happened in each completed epoch, counted from 0. The weights kept are those of `best_epoch`, if any.
+
+    The seconds are those of all epochs, also of those before an interruption that a checkpoint bridged.
+    """
 
     train_loss: tuple[float, ...]
     validation_loss: tuple[float, ...]
@@ -362,6 +365,7 @@ def fit_module(
         torch.manual_seed(module_seed)
         if checkpoint is not None and checkpoint.exists():
             state = _read_checkpoint(checkpoint, mark)
+            started -= state["seconds"]
             losses, kept, best_epoch, best_loss = (
                 state["losses"],
                 state["kept"],
@@ -402,6 +406,7 @@ def fit_module(
                         "mark": mark, "losses": losses, "kept": kept, "best_epoch": best_epoch, "best_loss": best_loss,
                         "module": module.state_dict(), "optimizer": optimizer.state_dict(),
                         "streams": [stream.get_state() for stream in streams],
+                        "seconds": time.perf_counter() - started,
                     }  # fmt: skip
                     _write_checkpoint(checkpoint, state)
                 if on_epoch is not None:
