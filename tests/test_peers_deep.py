@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from harsanyinet import HarsanyiClassifier, HarsanyiMLP
+from harsanyinet import HarsanyiClassifier, HarsanyiCNN, HarsanyiMLP
 from harsanyinet.games import all_masks, brute_force_shapley, shapley_of_table
 from harsanyinet.peers import deep
 from harsanyinet.peers.deep import deep_shap, deep_shap_as_is, gate_rule, gate_rule_of_reference, product_rule
@@ -314,6 +314,59 @@ def test_shap_as_it_is_answers_zero():
         assert not explainer.shap_values(x, check_additivity=False).any()
         with pytest.raises(AssertionError):
             explainer.shap_values(x, check_additivity=True)
+
+
+def image_network(**options) -> HarsanyiCNN:
+    return HarsanyiCNN(2, 8, 3, channels=6, gamma=1.0, **options).double().eval()
+
+
+@pytest.mark.parametrize("soft_and", ["geometric", "product"])
+def test_images_add_up_and_are_not_exact(soft_and):
+    net = image_network(n_blocks=2, soft_and=soft_and)
+    x = torch.rand(3, 2, 8, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    values, exact = deep_shap(net, x), net.explain(x).values
+    assert values.shape == exact.shape == (3, 16, 3)
+    with torch.no_grad():
+        np.testing.assert_allclose(values.sum(1), net(x).numpy(), rtol=0, atol=1e-12)
+    assert np.abs(values - exact).max() > 1e-3 * np.abs(exact).max()
+    np.testing.assert_array_equal(deep_shap(net, x, output=[2, 0, 1]), values[np.arange(3), :, [2, 0, 1]])
+
+
+def test_image_units_of_one_cell_are_exact():
+    net = image_network(n_blocks=3)
+    with torch.no_grad():
+        for block in net.blocks:
+            block.tau.fill_(-1)
+            block.tau[..., 4] = 1
+    x = torch.rand(2, 2, 8, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    np.testing.assert_allclose(deep_shap(net, x), net.explain(x).values, rtol=0, atol=1e-12)
+
+
+def test_image_rules_are_those_of_tables():
+    """One line of cells with one block is a table whose columns are the cells."""
+    net = HarsanyiCNN(1, (1, 3), 2, channels=1, n_blocks=1, gamma=1.0, stem=nn.Identity(), rank=None).double().eval()
+    with torch.no_grad():
+        net.blocks[0].tau.fill_(1.0)
+    x = torch.tensor([[0.5, -1.0, 2.0], [1.5, 0.3, -0.2]], dtype=torch.float64)
+    table = HarsanyiMLP(3, 2, n_blocks=1, width=3, gamma=1.0, dtype=torch.float64, seed=0)
+    children = torch.tensor([[1, 1, 0], [1, 1, 1], [0, 1, 1]], dtype=torch.bool)
+    with torch.no_grad():
+        taps = net.blocks[0].weight.view(9)[3:6]
+        for cell in range(3):
+            for column in range(3):
+                table.blocks[0].tau[cell, column] = 1.0 if children[cell, column] else -1.0
+                if children[cell, column]:
+                    table.blocks[0].weight[cell, column] = taps[column - cell + 1]
+        table.readouts[0].copy_(net.readouts[0])
+    np.testing.assert_allclose(deep_shap(net, x.view(2, 1, 1, 3)), deep_shap(table, x), rtol=0, atol=1e-12)
+
+
+def test_image_errors():
+    x = torch.rand(1, 2, 8, 8, dtype=torch.float64)
+    with pytest.raises(ValueError, match=r"model must have gate='activation', .*, however: gate='presence'"):
+        deep_shap(HarsanyiCNN(2, 8, 3, gate="presence").double().eval(), x)
+    with pytest.raises(ValueError, match=r"baseline must be None for a HarsanyiCNN"):
+        deep_shap(image_network(n_blocks=1), x, baseline=x[0])
 
 
 def test_errors():

@@ -1,7 +1,8 @@
 """The methods that HarsanyiNet is measured against: estimators of Shapley values for any game, and other networks.
 
 `sampling`, `antithetic`, `kernel_shap`, `kernel_shap_paired` and `unbiased_kernel_shap` take any callable of a mask
-matrix; `deep_shap` and `FastSHAP` take networks; `ShallowShapNet` and `DeepShapNet` are networks of their own.
+matrix; `deep_shap` and `FastSHAP` take networks; `ShallowShapNet` and `DeepShapNet` are networks of their own, and so
+are `ShallowConvShapNet` and `DeepConvShapNet`, for images.
 """
 
 from harsanyinet.peers.deep import deep_shap, deep_shap_as_is
@@ -21,12 +22,15 @@ from harsanyinet.peers.estimates import (
 )
 from harsanyinet.peers.fast import FastSHAP
 from harsanyinet.peers.shapnet import DeepShapNet, ShallowShapNet
+from harsanyinet.peers.shapnet_image import DeepConvShapNet, ShallowConvShapNet
 
 __all__ = [
     "CountingGame",
+    "DeepConvShapNet",
     "DeepShapNet",
     "Estimate",
     "FastSHAP",
+    "ShallowConvShapNet",
     "ShallowShapNet",
     "antithetic",
     "curve",

@@ -19,6 +19,7 @@ from torch.nn import functional as F
 
 from harsanyinet.blocks import ActivationBlock, and_gate_
 from harsanyinet.explanation import need_package
+from harsanyinet.image import HarsanyiCNN, LocationBlock, masked_convolution, neighbour_and, scattered
 from harsanyinet.mlp import HarsanyiMLP
 from harsanyinet.network import HarsanyiNet
 
@@ -35,11 +36,12 @@ def deep_shap(
     baseline: ArrayLike | Tensor | None = None,
     output: int | ArrayLike | Tensor | None = None,
 ) -> NDArray[Any]:
-    """DeepSHAP values of a `HarsanyiMLP` with the activation gate, or of a plain torch network.
+    """DeepSHAP values of a `HarsanyiMLP` or `HarsanyiCNN` with the activation gate, or of a plain torch network.
 
     A Harsanyi network is explained by our own rules, on the raw outputs, from its own baseline, where every unit is
-    zero. A plain network is handed to captum's `DeepLift`, which needs the extra `captum` and has rules for modules
-    only (`nn.ReLU`, `nn.Tanh` and others, one instance per use); a warning says so when the values do not add up.
+    zero; one for images from the stem's map z0, the channels of a cell added up. A plain network is handed to captum's
+    `DeepLift`, which needs the extra `captum` and has rules for modules only (`nn.ReLU`, `nn.Tanh` and others, one
+    instance per use); a warning says so when the values do not add up.
 
     Costs two forward passes and one backward pass per reference row.
 
@@ -60,6 +62,8 @@ def deep_shap(
         >>> bool(np.isclose(deep_shap(net, x).sum(), net(torch.tensor(x, dtype=torch.float64)).item()))
         True
     """
+    if isinstance(model, HarsanyiCNN):
+        return _deep_shap_images(model, x, baseline, output)
     if not isinstance(model, nn.Module) or isinstance(model, HarsanyiNet):
         return _deep_shap_harsanyi(_check_harsanyi(model), x, baseline, output)
     if model.training:
@@ -249,6 +253,49 @@ def _deep_shap_harsanyi(
         parts.append((total / len(references)).transpose(1, 2))
     values = torch.cat(parts)
     return _of_players(net, values[:, :, 0] if output is not None or net.n_outputs == 1 else values)
+
+
+def _deep_shap_images(
+    net: HarsanyiCNN, x: ArrayLike | Tensor, baseline: object, output: int | ArrayLike | Tensor | None
+) -> NDArray[Any]:
+    """Values of the cells of z0, (B, P) or (B, P, K). At the reference all units are zero, so that rules are shares."""
+    if net.gate != "activation":
+        raise ValueError(
+            f"model must have gate='activation', whose absence is an input value, however: gate={net.gate!r}"
+        )
+    if baseline is not None:
+        raise ValueError("baseline must be None for a HarsanyiCNN, whose reference is z0 = 0, however: it was given")
+    rows = torch.as_tensor(x, dtype=net.base.dtype, device=net.base.device)
+    chosen = _outputs(output, len(rows), net.n_outputs, rows.device)
+    with torch.no_grad():
+        z0 = net.stem(net._checked(rows))
+        place = (len(rows), *net.cells, -1)
+        states = [z0.permute(0, 2, 3, 1), *(z.view(place) for z in net.units_of_map(z0))]
+        readouts = net.readouts
+        found = []
+        for outputs in chosen.T:  # (B,)
+            m = torch.zeros_like(states[-1])
+            for level in reversed(range(len(readouts))):
+                m = m + readouts[level][outputs].view(place)  # (B, H, W, C)
+                block = net.blocks[level]
+                assert isinstance(block, LocationBlock)
+                m = _through_location_block(block, states[level], states[level + 1], m)
+            found.append((m * states[0]).sum(-1).flatten(1))
+    values = torch.stack(found, 2)
+    return np.asarray((values[:, :, 0] if values.shape[2] == 1 else values).cpu().numpy())
+
+
+def _through_location_block(block: LocationBlock, z: Tensor, above: Tensor, m: Tensor) -> Tensor:
+    """Multipliers of a block's cells (B, H, W, C') -> of the cells that it reads (B, H, W, C)."""
+    sigma = block.child_mask().view_as(block.tau).to(z.dtype)
+    size = z.abs().sum(-1)  # (B, H, W)
+    gate = neighbour_and((block.gamma * size).tanh(), sigma, block.mode)
+    linear = masked_convolution(z, block.weight, sigma)
+    m = torch.where(above > 0, m, 0.0)  # ReLU
+    by_sum = ((m * gate[..., None] / 2) @ block.weight).view(*z.shape[:3], 9, -1) * sigma[..., None]
+    by_gate = (m * linear).sum(-1) * gate / 2 / sigma.sum(-1).clamp_min(1)  # (B, H, W), an equal share per child
+    to_cells = scattered((by_gate[..., None] * sigma)[..., None])[..., 0]
+    return scattered(by_sum) + (to_cells / size.clamp_min(torch.finfo(z.dtype).tiny))[..., None] * z.sign()
 
 
 class _Hooked(nn.Module):
