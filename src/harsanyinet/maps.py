@@ -48,7 +48,7 @@ def plot_map(
     k = ex.output_position(output, row)
     values = ex.values.reshape(len(ex), ex.n_features, -1)[row, :, k].astype(np.float64)
     ax = new_axes(ax, 3.2, 3.2)
-    _draw(ax, _grey(image), values.reshape(_cells(ex, cells)), _limit(values) if limit is None else limit)
+    draw_cells(ax, image, values.reshape(_cells(ex, cells)), _limit(values) if limit is None else limit)
     ax.set_title(f"{ex.output_names[k]}: {values.sum():+.2f}", fontsize=10)
     return ax
 
@@ -86,12 +86,12 @@ def plot_maps(
     )
     for i, line in enumerate(axes):
         line[0].imshow(pictures[i].squeeze(), cmap="gray")
-        _bare(line[0])
+        bare(line[0])
         if titles is not None:
             line[0].set_ylabel(titles[i], fontsize=8)
         best = int(ex.outputs.reshape(len(ex), -1)[i].argmax()) if len(ex.output_names) > 1 else -1
         for ax, k, column in zip(line[1:], chosen, values[i].T, strict=True):
-            _draw(ax, _grey(pictures[i]), column.reshape(shape), limit)
+            draw_cells(ax, pictures[i], column.reshape(shape), limit)
             ax.set_title(
                 f"{ex.output_names[k]}: {column.sum():+.1f}", fontsize=8, fontweight="bold" if k == best else "normal"
             )
@@ -135,26 +135,28 @@ def plot_cell_interactions(
     for ax, members, value in zip(axes[0], top.sets, top.values, strict=True):
         held = np.zeros(ex.n_features)
         held[list(members)] = value
-        _draw(ax, _grey(image), held.reshape(shape), limit)
+        draw_cells(ax, image, held.reshape(shape), limit)
         ax.set_title(f"{len(members)} cell{'s' * (len(members) > 1)}: {value:+.2f}", fontsize=9)
     figure.suptitle(f"strongest interactions for {name}", fontsize=10)
     return figure
 
 
-def _draw(ax: Axes, grey: Array, values: Array, limit: float) -> None:
-    """A grey picture with one translucent square per cell."""
+def draw_cells(ax: Axes, image: ArrayLike, values: Array, limit: float) -> None:
+    """A picture in grey with one translucent square per cell, (height, width) of values up to the limit."""
     from matplotlib import colormaps
 
+    grey = _grey(image)
     height, width = grey.shape
     ax.imshow(1 - 0.45 * (1 - grey), cmap="gray", vmin=0, vmax=1, extent=(0, width, height, 0))
     share = np.clip(values / limit, -1, 1)
     colours = colormaps[COLOURS](0.5 + 0.5 * share)
     colours[..., 3] = 0.75 * np.abs(share) ** 0.6
     ax.imshow(colours, extent=(0, width, height, 0), interpolation="nearest")
-    _bare(ax)
+    bare(ax)
 
 
-def _bare(ax: Axes) -> None:
+def bare(ax: Axes) -> None:
+    """No ticks, a faint frame."""
     ax.set_xticks([])
     ax.set_yticks([])
     for spine in ax.spines.values():

@@ -1,4 +1,4 @@
-"""`harsanyinet reproduce NAME`: the paper's tabular tables and figures, beside the paper's own numbers.
+"""`harsanyinet reproduce NAME`: the paper's tables and figures, beside the paper's own numbers.
 
 Every experiment is a list of cells: one dataset, one seed, one method. A finished cell is a line of a .jsonl file and
 is not run again. When all are there the summary is written as JSON and Markdown, and as a figure where there is one.
@@ -53,9 +53,10 @@ def run(name: str, folder: Path, *, quick: bool = False) -> str:
 
 def experiments() -> dict[str, Experiment]:
     """All experiments by name."""
-    from harsanyinet.experiments import tabular_figures, tabular_tables
+    from harsanyinet.experiments import image_figures, image_tables, tabular_figures, tabular_tables
 
-    return {**tabular_tables.EXPERIMENTS, **tabular_figures.EXPERIMENTS}
+    parts = (tabular_tables, tabular_figures, image_tables, image_figures)
+    return {name: experiment for part in parts for name, experiment in part.EXPERIMENTS.items()}
 
 
 def stem(name: str, quick: bool = False) -> str:

@@ -1,0 +1,227 @@
+"""The paper's image setting: its data and networks, ours beside them, and the sub-games on which errors are measured.
+
+A network is trained once and kept in a file beside its checkpoint, so that every experiment explains the same one.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from harsanyinet import files, storage
+from harsanyinet.image import HarsanyiCNN
+from harsanyinet.image_datasets import ImageSplit, load_cifar10, load_mnist
+from harsanyinet.image_estimator import HarsanyiImageClassifier
+from harsanyinet.training import TrainingConfig, fit_module
+
+DATASETS = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
+PAPER: dict[str, dict[str, tuple[float, float]]] = {  # accuracy in per cent and error
+    "mnist": {"harsanyinet": (99.16, 1.19e-7), "shallow_shapnet": (40.18, 3.79e-7), "deep_shapnet": (93.85, 0.891)},
+    "cifar10": {"harsanyinet": (89.34, 6.88e-8), "shallow_shapnet": (20.48, 2.41e-7), "deep_shapnet": (73.51, 0.409)},
+}
+N_PLAYERS = 12
+
+_BLOCK: dict[str, Any] = {"gate": "activation", "stem": "paper", "masked_share": 0.0, "learning_rate": 2e-3}
+_CIFAR: dict[str, Any] = {"flip": True, "crop": 3, "cutout": 6, "label_smoothing": 0.1}
+MODELS: dict[str, dict[str, dict[str, Any]]] = {
+    "mnist": {
+        "default": {"crop": 2, "epochs": 12},
+        "unmasked": {"crop": 2, "epochs": 4, "masked_share": 0.0},
+        "paper": {**_BLOCK, "channels": 32, "n_blocks": 4, "crop": 2, "epochs": 8},
+    },
+    "cifar10": {
+        "default": {
+            **_CIFAR, "channels": [64, 64, 128, 128, 128, 256, 256], "n_blocks": 7, "strides": [1, 1, 2, 1, 1, 2, 1],
+            "masked_share": 0.0, "epochs": 24,
+        },
+        "paper": {**_BLOCK, **_CIFAR, "channels": 64, "n_blocks": 4, "beta": 1000.0, "gamma": 1.0, "epochs": 6},
+    },
+}  # fmt: skip
+"""What is trained here: `HarsanyiImageClassifier` with these arguments."""
+
+FULL_SIZE: dict[str, dict[str, dict[str, Any]]] = {
+    dataset: {
+        "table": {**_BLOCK, **extra, "channels": 512, "n_blocks": 10, "beta": 1000.0, "gamma": 1.0, **long},
+        "maps": {**_BLOCK, **extra, **maps, **long},
+    }
+    for dataset, extra, maps in (
+        ("mnist", {"crop": 2}, {"channels": 32, "n_blocks": 4, "beta": 100.0, "gamma": 0.05}),
+        ("cifar10", _CIFAR, {"channels": 256, "n_blocks": 10, "beta": 1000.0, "gamma": 1.0}),
+    )
+    for long in ({"epochs": 400, "batch_size": 32, "device": "cuda", "mixed_precision": True},)
+}
+"""The paper's own sizes, for a GPU: ``HarsanyiImageClassifier(**FULL_SIZE["cifar10"]["table"])``."""
+
+Values = NDArray[np.float64]
+
+
+def load(name: str, quick: bool = False) -> ImageSplit:
+    """The images; a quick run has 512 training and 128 test images."""
+    if name not in DATASETS:
+        raise ValueError(f"dataset must be one of {', '.join(DATASETS)}, however: {name!r}")
+    data = load_mnist() if name == "mnist" else load_cifar10()
+    if not quick:
+        return data
+    return replace(
+        data, train=data.train[:512], y_train=data.y_train[:512], test=data.test[:128], y_test=data.y_test[:128]
+    )
+
+
+class Trained(NamedTuple):
+    """A model and what its training cost."""
+
+    model: HarsanyiImageClassifier
+    seconds: float
+    options: dict[str, Any]
+
+
+def trained(data: ImageSplit, dataset: str, name: str, models: Path, quick: bool, seed: int = 0) -> Trained:
+    """One of `MODELS`, trained once; an interrupted training goes on where it ended."""
+    path = models / f"{dataset}_{name}_{seed}.hnet"
+    notes = path.with_suffix(".json")
+    options = dict(MODELS[dataset][name])
+    if quick:
+        options.update(epochs=1, channels=8, n_blocks=2, strides=None)
+    if not (path.exists() and notes.exists()):
+        models.mkdir(parents=True, exist_ok=True)
+        model = HarsanyiImageClassifier(**options, random_state=seed, checkpoint=path.with_suffix(".checkpoint"))
+        model.fit(data.train, data.y_train)
+        model.checkpoint = None
+        model.save(path)
+        found = {"seconds": round(model.history_.seconds, 1), "options": options, "threads": torch.get_num_threads()}
+        files.write_beside(notes, json.dumps(found).encode())
+    kept: HarsanyiImageClassifier = storage.load(path)
+    return Trained(kept, float(json.loads(notes.read_text())["seconds"]), options)
+
+
+def in_precision(model: HarsanyiImageClassifier, dtype: torch.dtype) -> HarsanyiImageClassifier:
+    """The same model, computing in float32 or float64 from now on."""
+    model.network_.to(dtype)
+    return model
+
+
+def accuracy(model: HarsanyiImageClassifier, data: ImageSplit, hidden: float = 0.0) -> float:
+    """On the test images, in per cent; with a share of the cells hidden at random."""
+    present = None
+    if hidden:
+        present = np.random.default_rng(0).random((len(data.test), model.network_.n_players)) >= hidden
+    return 100 * float((model.predict(data.test, present=present) == data.y_test).mean())
+
+
+def standardised(model: HarsanyiImageClassifier, images: NDArray[Any]) -> Tensor:
+    """Images as the network takes them."""
+    return torch.cat([x for x, _ in model._chunks(images, None)])
+
+
+def some_images(data: ImageSplit, n: int, seed: int = 0) -> NDArray[np.intp]:
+    """Which test images to explain, drawn at random."""
+    return np.random.default_rng(seed).permutation(len(data.test))[:n]
+
+
+def foreground(strength: NDArray[Any], n: int, seed: int) -> NDArray[np.intp]:
+    """So many cells at random among those above a tenth of the strongest; all of those, if there are no more."""
+    cells = np.flatnonzero(strength > 0.1 * strength.max())
+    return np.sort(np.random.default_rng(seed).permutation(cells)[:n])
+
+
+def strength_of_cells(net: HarsanyiCNN, x: Tensor) -> NDArray[Any]:
+    """The sum of absolute channels of z0, (B, P)."""
+    with torch.no_grad():
+        return np.asarray(net.stem(x).abs().sum(1).flatten(1).double().numpy())
+
+
+def sub_game(
+    play: Callable[[NDArray[np.bool_]], NDArray[Any]], players: NDArray[np.intp], n: int, others: bool
+) -> Callable[[NDArray[np.bool_]], NDArray[Any]]:
+    """The game of a few players, with all others present or all others absent."""
+
+    def game(masks: NDArray[np.bool_]) -> NDArray[Any]:
+        whole = np.full((len(masks), n), others)
+        whole[:, players] = masks
+        return play(whole)
+
+    return game
+
+
+class PlainCNN(nn.Module):
+    """The comparable plain network: the same stem, convolutions, normalisation, residuals and readouts, no gate.
+
+    Args:
+        net: The network to compare with.
+    """
+
+    def __init__(self, net: HarsanyiCNN) -> None:
+        super().__init__()
+        self.stem = copy.deepcopy(net.stem)
+        self.paper, groups = net.gate == "activation", net.config["groups"]
+        widths = net.config["channels"]
+        widths = [widths] * net.config["n_blocks"] if isinstance(widths, int) else widths
+        below = net._look_through_the_stem()[0]
+        self.convolutions, self.norms = nn.ModuleList(), nn.ModuleList()
+        for level, (width, stride) in enumerate(zip(widths, net.config["strides"], strict=True)):
+            options = {"stride": stride, "padding": 1, "bias": False, "groups": 1 if level == 0 else groups}
+            self.convolutions.append(nn.Conv2d(below, width, 3, **options))
+            self.norms.append(nn.Identity() if self.paper else nn.BatchNorm2d(width))
+            below = width
+        self.reading = copy.deepcopy(net.reading)
+        self.deciding = copy.deepcopy(net.deciding)
+
+    def forward(self, x: Tensor, present: Tensor | None = None) -> Tensor:
+        """(B, C, H, W) -> (B, K)."""
+        z = self.stem(x).contiguous(memory_format=torch.channels_last)
+        inner = z.new_zeros(())
+        for level, (convolution, norm) in enumerate(zip(self.convolutions, self.norms, strict=True)):
+            out, weight = F.relu(norm(convolution(z))), self.reading[level]
+            z = out + z if level and not self.paper and out.shape == z.shape else out
+            inner = inner + z.permute(0, 2, 3, 1).flatten(1) @ weight.T / z[0, 0].numel() ** 0.5
+        total: Tensor = inner if self.deciding is None else inner @ self.deciding.T
+        return total
+
+
+def train_plain(
+    net: nn.Module, data: ImageSplit, *, epochs: int, seed: int, learning_rate: float = 2e-3, progress: bool = True
+) -> float:
+    """Any classifier of standardised images (B, C, H, W), by AdamW with one cycle; returns the seconds."""
+    x = plain_images(data, data.train)
+    config = TrainingConfig(
+        epochs=epochs, batch_size=64, learning_rate=learning_rate, schedule="onecycle", weight_decay=0.05, clip_norm=1.0
+    )
+
+    def loss(outputs: Tensor, y: Tensor) -> Tensor:
+        return F.cross_entropy(outputs, y, reduction="none")
+
+    history = fit_module(
+        net, x, torch.from_numpy(data.y_train.astype(np.int64)), loss=loss, config=config, seed=seed, progress=progress
+    )
+    return history.seconds
+
+
+def plain_images(data: ImageSplit, images: NDArray[np.uint8], dtype: torch.dtype = torch.float32) -> Tensor:
+    """(N, C, H, W), standardised by the training images of each channel."""
+    flat = data.train[:5000].reshape(-1, *data.train.shape[3:] or (1,)).astype(np.float64) / 255
+    x = images.reshape(*images.shape[:3], -1).transpose(0, 3, 1, 2) / 255
+    scaled = (x - flat.mean(0)[:, None, None]) / flat.std(0)[:, None, None]
+    return torch.from_numpy(np.ascontiguousarray(scaled)).to(dtype)
+
+
+def plain_accuracy(net: nn.Module, data: ImageSplit) -> float:
+    """On the test images, in per cent."""
+    net.eval()
+    with torch.no_grad():
+        parts = [net(rows).argmax(1) for rows in torch.split(plain_images(data, data.test), 256)]
+    return 100 * float((torch.cat(parts).numpy() == data.y_test).mean())
+
+
+def errors(values: Values, exact: Values) -> float:
+    """||phi - phi*|| / sqrt(n)."""
+    return float(np.sqrt(((values - exact) ** 2).mean()))
