@@ -26,6 +26,7 @@ CASES = {
     "presence by group, shared readout": {"gate": "presence", "groups": 4, "readout": "shared", "image_size": (6, 10)},
     "presence by group on patches": {"gate": "presence", "groups": 2, "stem": "patch", "patch": 4, "image_size": 16},
     "presence, deep stem": {"gate": "presence", "stem": "deep", "groups": 2},
+    "presence on a map": {"gate": "presence", "stem": "map", "groups": 2, "image_size": (3, 4)},
     "presence, as many groups as cells": {"gate": "presence", "groups": 4, "image_size": 4},
     "a coarser map above": {
         "gate": "presence",
@@ -258,7 +259,7 @@ def test_any_module_can_be_the_stem():
     ("options", "sentence"),
     [
         ({"gate": "and"}, "gate must be one of 'activation', 'presence', however: gate='and'"),
-        ({"stem": "vgg"}, "stem must be 'paper', 'patch', 'deep' or a module, however: stem='vgg'"),
+        ({"stem": "vgg"}, "stem must be 'paper', 'patch', 'deep', 'map' or a module, however: stem='vgg'"),
         ({"gate": "presence", "groups": 3}, "channels must be a multiple of groups, however: channels=32, groups=3"),
         ({"groups": 2}, "groups belong to children='group', however: groups=2 with children='location'"),
         ({"children": "group"}, "children='group' belongs to the presence gate, however: gate='activation'"),

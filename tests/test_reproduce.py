@@ -17,7 +17,7 @@ from harsanyinet.experiments.census import label_coded
 NAMES = ("table1", "table2", "training-cost", "convergence", "sparsity", "examples")
 
 
-def small(name: str = "census", seed: int = 0, quick: bool = False) -> paper.Coded:
+def small(name: str = "census", seed: int = 0, quick: bool = False, every_row: bool = False) -> paper.Coded:
     rng = np.random.default_rng(seed)
     x = pd.DataFrame(rng.normal(size=(300, 4)), columns=list("abcd"))
     x["e"] = rng.choice(["u", "v", "w"], 300)
@@ -113,3 +113,10 @@ def test_wrong_names_get_one_line(tmp_path, capsys):
     assert expected in capsys.readouterr().err
     with pytest.raises(ValueError, match="dataset must be one of census, yeast, tv_news, however: 'mars'"):
         paper.load("mars")
+
+
+def test_census_with_every_row_has_a_category_for_what_is_missing():
+    data, part = paper.load("census", every_row=True), paper.load("census")
+    assert (len(data.x), len(data.x_test), len(part.x)) == (32561, 16281, 30162)
+    assert "?" in set(data.split.train["workclass"])
+    assert bool(data.x.isfinite().all())

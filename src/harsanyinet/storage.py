@@ -71,7 +71,7 @@ def _of_network(net: HarsanyiMLP | HarsanyiCNN) -> tuple[dict[str, NDArray[Any]]
     if isinstance(net, HarsanyiCNN) and net.config["stem"] is None:
         raise TypeError(
             "a network with a stem of your own cannot be saved, since a file holds no code, however: its stem is a "
-            f"{type(net.stem).__name__}; save net.state_dict() instead, or use stem='paper', 'patch' or 'deep'"
+            f"{type(net.stem).__name__}; save net.state_dict() instead, or use stem='paper', 'patch', 'deep' or 'map'"
         )
     return _state(net), {"config": net.config, "dtype": str(net.base.dtype).split(".")[-1]}
 

@@ -26,11 +26,16 @@ from harsanyinet.storage import load, save
 
 N_ROWS = 200
 SEEDS = {"census": 3, "yeast": 10, "tv_news": 10}
+YEAST_SEEDS = 40  # of the paper's network, which trains in seconds: a split of 297 test rows has an error of 2.8 points
 SHAPNET_SEEDS = {"census": 2, "yeast": 10, "tv_news": 3}  # they train for minutes on the larger tables
-METHODS = ("harsanyinet_text", "harsanyinet_code", "harsanyinet_adam", "default", "shallow_shapnet", "deep_shapnet")
+METHODS = (
+    "harsanyinet_text", "harsanyinet_code", "harsanyinet_rows", "harsanyinet_adam", "default", "shallow_shapnet",
+    "deep_shapnet",
+)  # fmt: skip
 NAMES = {
     "harsanyinet_text": "HarsanyiNet, the paper's text",
     "harsanyinet_code": "HarsanyiNet, the authors' rule",
+    "harsanyinet_rows": "HarsanyiNet, the authors' rule and rows",
     "harsanyinet_adam": "HarsanyiNet, the authors' rule, AdamW",
     "default": "HarsanyiClassifier, defaults",
     "shallow_shapnet": "Shallow ShapNet",
@@ -42,7 +47,11 @@ NETWORKS = {"text": "the paper's text", "code": "the authors' rule", "default": 
 
 def seeds(dataset: str, method: str, quick: bool) -> range:
     """Of the split, and of the weights; Census has one split."""
-    return range(1 if quick else (SHAPNET_SEEDS if method.endswith("shapnet") else SEEDS)[dataset])
+    if quick:
+        return range(1)
+    if dataset == "yeast" and method.startswith("harsanyinet"):
+        return range(YEAST_SEEDS)
+    return range((SHAPNET_SEEDS if method.endswith("shapnet") else SEEDS)[dataset])
 
 
 def trained(data: Coded, dataset: str, recipe: Recipe, seed: int, models: Path, quick: bool) -> HarsanyiMLP:
@@ -96,7 +105,7 @@ def in_precision(model: HarsanyiClassifier, dtype: torch.dtype) -> HarsanyiClass
 
 def _table1(cell: Cell, models: Path, quick: bool) -> Cell:
     dataset, seed, method = cell["dataset"], cell["seed"], cell["method"]
-    data = paper.load(dataset, seed, quick)
+    data = paper.load(dataset, seed, quick, every_row=method == "harsanyinet_rows")
     rows = paper.some_rows(data, 4 if quick else N_ROWS // 10 if method.endswith("shapnet") else N_ROWS)
     labels = data.y_test.numpy()[rows]
     if method == "default":
@@ -420,6 +429,7 @@ EXPERIMENTS = {
             for m in METHODS
             for s in seeds(d, m, quick)
             if (d, m) != ("tv_news", "harsanyinet_adam")  # a second optimiser where the first falls short of the paper
+            and (d == "census" or m != "harsanyinet_rows")  # only Census has rows with missing values
         ],
         _table1,
         _table1_summary,
