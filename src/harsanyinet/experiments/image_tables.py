@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from statistics import median
@@ -283,6 +284,7 @@ def _peak(call: Any, x: Tensor) -> int:
     """The most memory that torch held beyond what it held before, in bytes."""
     from torch.profiler import ProfilerActivity, profile
 
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # it would report every start and stop
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as records:
         call(x)
     held = most = 0
