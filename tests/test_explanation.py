@@ -558,6 +558,13 @@ class TestTopInteractions:
         assert (-ex).top_interactions(0, 2).bound == 3.0
         assert len(Game(0, count=15).explain().top_interactions(0).sets) == 10
 
+    def test_larger_sets_only(self):
+        game = Game(0, count=15).explain()
+        every, pairs = game.top_interactions(0, 99), game.top_interactions(0, 99, at_least=2)
+        assert pairs.sets == [members for members in every.sets if len(members) >= 2] != every.sets
+        single = sum(v for members, v in zip(every.sets, every.values, strict=True) if len(members) < 2)
+        assert pairs.bound >= abs(float(np.sum(single))) - 1e-12
+
     def test_of_the_largest_output_unless_another_is_named(self):
         game = Game(7, k=3, rows=4)
         ex = game.explain(output_names=["red", "green", "blue"])

@@ -62,18 +62,27 @@ def test_all_maps_of_a_figure_have_one_scale(ex):
     order = np.argsort(np.abs(np.concatenate(values, None)))
     assert (np.diff(np.concatenate(drawn, None)[order]) >= 0).all()
     assert axes[0].get_ylabel() == "a"
-    limit = np.abs(ex.values).max()
+    limit = np.quantile(np.abs(ex.values), 0.995)
     assert figure.axes[-1].get_ylim() == pytest.approx((-limit, limit))
     few = plot_maps(ex, IMAGES, ["cow"], cells=(2, 3))
     assert [ax.get_title() for ax in few.axes[1:4:2]] == [f"cow: {v:+.1f}" for v in ex.values[:, :, 2].sum(1)]
 
 
 def test_the_strongest_interactions_are_drawn_as_sets(ex):
-    figure = plot_cell_interactions(ex, IMAGES[0], 0, "dog", k=3, cells=(2, 3))
+    figure = plot_cell_interactions(ex, IMAGES[0], 0, "dog", k=3, at_least=1, cells=(2, 3))
     assert len(figure.axes) == 3
     assert figure.axes[0].get_title() == "2 cells: +9.00"
     np.testing.assert_array_equal(overlay(figure.axes[0])[..., 3] > 0, [[True, True, False], [False, False, False]])
     assert figure.get_suptitle() == "strongest interactions for dog"
+
+
+def test_interactions_have_two_cells_unless_asked(ex):
+    every = plot_cell_interactions(ex, IMAGES[0], 0, "dog", at_least=1, cells=(2, 3))
+    several = plot_cell_interactions(ex, IMAGES[0], 0, "dog", cells=(2, 3))
+    assert any(ax.get_title().startswith("1 cell:") for ax in every.axes)
+    assert not any(ax.get_title().startswith("1 cell:") for ax in several.axes)
+    with pytest.raises(ValueError, match=r"some set must hold at least 7 cells, however: none does"):
+        plot_cell_interactions(ex, IMAGES[0], 0, "dog", at_least=7, cells=(2, 3))
 
 
 def test_grey_pictures_and_square_maps():

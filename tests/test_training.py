@@ -843,3 +843,26 @@ def test_input_errors(options, message):
 def test_it_does_not_know_the_model():
     source = inspect.getsource(training).replace("from harsanyinet.files import write_beside\n", "")  # a file is a file
     assert "arsanyi" not in source
+
+
+def test_a_module_may_slow_its_own_parameters_down():
+    class Slow(nn.Module):
+        rate_shares = {"tau": 0.01}  # noqa: RUF012
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.tau, self.weight = nn.Parameter(torch.zeros(3)), nn.Parameter(torch.zeros(3))
+
+        def forward(self, x):
+            return x @ (self.tau + self.weight)
+
+    x = torch.rand(64, 3, generator=torch.Generator().manual_seed(0))
+    y = x @ torch.tensor([5.0, -5.0, 5.0])
+    moved = {}
+    for optimizer in ("adamw", "sgd"):
+        module = Slow()
+        config = TrainingConfig(epochs=1, batch_size=16, learning_rate=0.1, optimizer=optimizer)
+        fit_module(module, x, y, loss=lambda out, y: (out - y).square(), config=config, progress=False)
+        moved[optimizer] = (module.tau / module.weight).detach()
+    torch.testing.assert_close(moved["adamw"], torch.full((3,), 0.01))  # the same steps, a hundredth as long
+    torch.testing.assert_close(moved["sgd"], torch.ones(3))

@@ -258,10 +258,13 @@ class Explanation:
             result[row] = games.shapley_of_table(_probability(games.zeta_transform(table) + b))
         return self._drop(result)
 
-    def top_interactions(self, row: int, k: int = 10, output: str | int | None = None) -> TopInteractions:
+    def top_interactions(
+        self, row: int, k: int = 10, output: str | int | None = None, *, at_least: int = 1
+    ) -> TopInteractions:
         """The k largest |dividends| of one row, and by how much all others together can change any v(S).
 
-        `output` is a name or position; by default the row's largest output.
+        `output` is a name or position; by default the row's largest output. Sets of fewer than `at_least` features
+        are among the others.
 
         What is left out adds, for a mask S, the sum of the dropped dividends inside S, which lies between the sum of
         the negative ones and the sum of the positive ones.
@@ -269,7 +272,8 @@ class Explanation:
         row = self.row_position(row)
         a = self._all_dividends[row, :, self.output_position(output, row)]
         order = np.argsort(-np.abs(a), kind="stable")
-        kept, dropped = order[:k], a[order[k:]]
+        wanted = self._coalitions.sum(1)[order] >= at_least
+        kept, dropped = order[wanted][:k], a[np.concatenate([order[wanted][k:], order[~wanted]])]
         sets = [tuple(np.flatnonzero(self._coalitions[c]).tolist()) for c in kept]
         names = [tuple(self.feature_names[i] for i in members) for members in sets]
         bound = max(float(dropped[dropped > 0].sum()), float(-dropped[dropped < 0].sum()), 0.0)

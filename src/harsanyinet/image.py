@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from operator import index
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -211,6 +211,7 @@ class LocationBlock(nn.Module):
     """
 
     no_weight_decay = ("tau",)
+    rate_shares: ClassVar = {"tau": 0.01}
 
     def __init__(
         self, c_in: int, c_out: int, *, size: tuple[int, int], gate: Gate, beta: float, gamma: float, mode: SoftAnd,

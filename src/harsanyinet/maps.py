@@ -41,14 +41,14 @@ def plot_map(
         row: Position of the image in the explanation.
         output: Name or position of the class; by default the image's largest output.
         cells: Height and width of the map; by default it is square.
-        limit: The value at full colour; by default the largest of this map.
+        limit: The value at full colour; by default all but one in 200 of the map's values lie below.
         ax: Where to draw.
     """
     row = ex.row_position(row)
     k = ex.output_position(output, row)
     values = ex.values.reshape(len(ex), ex.n_features, -1)[row, :, k].astype(np.float64)
     ax = new_axes(ax, 3.2, 3.2)
-    draw_cells(ax, image, values.reshape(_cells(ex, cells)), _limit(values) if limit is None else limit)
+    draw_cells(ax, image, values.reshape(_cells(ex, cells)), colour_limit(values) if limit is None else limit)
     ax.set_title(f"{ex.output_names[k]}: {values.sum():+.2f}", fontsize=10)
     return ax
 
@@ -79,7 +79,7 @@ def plot_maps(
         raise ValueError(f"images must be those of the explanation, {len(ex)}, however: {len(pictures)}")
     chosen = range(len(ex.output_names)) if outputs is None else [ex.output_position(o, 0) for o in outputs]
     values = ex.values.reshape(len(ex), ex.n_features, -1).astype(np.float64)[:, :, list(chosen)]
-    limit, shape = _limit(values), _cells(ex, cells)
+    limit, shape = colour_limit(values), _cells(ex, cells)
     width = len(list(chosen)) + 1
     figure, axes = plt.subplots(
         len(ex), width, figsize=(1.25 * width + 0.8, 1.35 * len(ex) + 0.3), squeeze=False, layout="constrained"
@@ -96,8 +96,9 @@ def plot_maps(
                 f"{ex.output_names[k]}: {column.sum():+.1f}", fontsize=8, fontweight="bold" if k == best else "normal"
             )
     scale = figure.colorbar(
-        ScalarMappable(Normalize(-limit, limit), COLOURS), ax=axes, shrink=min(1.0, 2.5 / len(ex) + 0.3), pad=0.01
-    )
+        ScalarMappable(Normalize(-limit, limit), COLOURS), ax=axes, shrink=min(1.0, 2.5 / len(ex) + 0.3), pad=0.01,
+        extend="both" if np.abs(values).max() > limit else "neither",
+    )  # fmt: skip
     scale.set_label("Shapley value (raw output)", fontsize=8)
     scale.ax.tick_params(labelsize=7)
     return figure
@@ -110,6 +111,7 @@ def plot_cell_interactions(
     output: str | int | None = None,
     k: int = 6,
     *,
+    at_least: int = 2,
     cells: tuple[int, int] | None = None,
 ) -> Figure:
     """The strongest interactions of one image: which cells act together, and what they add.
@@ -120,13 +122,16 @@ def plot_cell_interactions(
         row: Position of the image in the explanation.
         output: Name or position of the class; by default the image's largest output.
         k: How many interactions.
+        at_least: Of so many cells; 1 to see what cells add by themselves, too.
         cells: Height and width of the map; by default it is square.
     """
     from matplotlib import pyplot as plt
 
     row = ex.row_position(row)
     name = ex.output_names[ex.output_position(output, row)]
-    top = ex.top_interactions(row, k, output)
+    top = ex.top_interactions(row, k, output, at_least=at_least)
+    if not top.sets:
+        raise ValueError(f"some set must hold at least {at_least} cells, however: none does; pass a smaller at_least")
     shape = _cells(ex, cells)
     limit = float(np.abs(top.values).max(initial=1e-300))
     figure, axes = plt.subplots(
@@ -147,10 +152,10 @@ def draw_cells(ax: Axes, image: ArrayLike, values: Array, limit: float) -> None:
 
     grey = _grey(image)
     height, width = grey.shape
-    ax.imshow(1 - 0.45 * (1 - grey), cmap="gray", vmin=0, vmax=1, extent=(0, width, height, 0))
+    ax.imshow(1 - 0.3 * (1 - grey), cmap="gray", vmin=0, vmax=1, extent=(0, width, height, 0))
     share = np.clip(values / limit, -1, 1)
     colours = colormaps[COLOURS](0.5 + 0.5 * share)
-    colours[..., 3] = 0.75 * np.abs(share) ** 0.6
+    colours[..., 3] = 0.85 * np.abs(share) ** 0.6
     ax.imshow(colours, extent=(0, width, height, 0), interpolation="nearest")
     bare(ax)
 
@@ -182,5 +187,7 @@ def _cells(ex: Explanation, cells: tuple[int, int] | None) -> tuple[int, int]:
     return height, width
 
 
-def _limit(values: Array) -> float:
-    return float(np.abs(values).max(initial=0)) or 1.0
+def colour_limit(values: Array) -> float:
+    """The value at full colour: a few strong cells must not make all others pale."""
+    sizes = np.abs(values).ravel()
+    return (float(np.quantile(sizes, 0.995)) or float(sizes.max())) if sizes.any() else 1.0

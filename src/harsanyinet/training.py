@@ -195,12 +195,31 @@ def _row_losses(module: nn.Module, rows: _Rows, loss: Loss, masked: bool) -> Ten
     return losses
 
 
+def _by_rate(module: nn.Module, parameters: list[nn.Parameter]) -> dict[float, list[nn.Parameter]]:
+    """Parameters by their share of the learning rate.
+
+    Adam moves every parameter by about the learning rate, whatever its gradient. A module says in an attribute
+    ``rate_shares``, by name, which of its own parameters are to move by a part of that: child logits that start near
+    the point where the choice flips would flip at every step.
+    """
+    shares = {
+        id(getattr(part, name)): share
+        for part in module.modules()
+        for name, share in getattr(part, "rate_shares", {}).items()
+    }
+    found: dict[float, list[nn.Parameter]] = {}
+    for parameter in parameters:
+        found.setdefault(shares.get(id(parameter), 1.0), []).append(parameter)
+    return found
+
+
 def _make_optimizer(module: nn.Module, config: TrainingConfig) -> Optimizer:
     trainable = [p for p in module.parameters() if p.requires_grad]
     if not trainable:
         raise ValueError("module must have a parameter that requires a gradient, however: it has none")
     if config.optimizer == "adamw":
-        return AdamW(trainable, lr=config.learning_rate, betas=(0.9, config.beta2), weight_decay=0.0, fused=True)
+        groups = [{"params": list(params), "share": share} for share, params in _by_rate(module, trainable).items()]
+        return AdamW(groups, lr=config.learning_rate, betas=(0.9, config.beta2), weight_decay=0.0, fused=True)
     return SGD(trainable, lr=config.learning_rate, momentum=config.momentum)
 
 
@@ -213,7 +232,8 @@ def _train_epoch(
     rates: Iterator[float],
 ) -> float:
     """One step per batch. The mean loss, or else the first one that is not finite, or NaN if a weight is not."""
-    (group,), decayed = optimizer.param_groups, decayed_parameters(module)
+    groups, decayed = optimizer.param_groups, decayed_parameters(module)
+    parameters = [p for group in groups for p in group["params"]]
     total, n_rows = 0.0, 0
     module.train()
     for batch in batches:
@@ -223,16 +243,18 @@ def _train_epoch(
             return value
         optimizer.zero_grad()
         torch.autograd.backward(mean)
-        group["lr"] = next(rates)
+        rate = next(rates)
+        for group in groups:
+            group["lr"] = rate * group.get("share", 1.0)
         if config.clip_norm is not None:
-            nn.utils.clip_grad_norm_(group["params"], config.clip_norm)
+            nn.utils.clip_grad_norm_(parameters, config.clip_norm)
         if config.weight_decay > 0:  # here, since that of torch's SGD is not decoupled
             for p in decayed:
                 if p.grad is not None:
-                    p.data.mul_(1 - group["lr"] * config.weight_decay)
+                    p.data.mul_(1 - rate * config.weight_decay)
         optimizer.step()
         total, n_rows = total + value * len(losses), n_rows + len(losses)
-    return total / n_rows if all(bool(p.isfinite().all()) for p in group["params"]) else math.nan
+    return total / n_rows if all(bool(p.isfinite().all()) for p in parameters) else math.nan
 
 
 def _mean_loss(module: nn.Module, batches: list[_Rows], loss: Loss, masked_share: float) -> float:

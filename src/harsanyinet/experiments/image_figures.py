@@ -153,7 +153,7 @@ def _draw_maps(result: dict[str, Any]) -> dict[str, Any]:
                 line[0].imshow(picture.squeeze(), cmap="gray")
                 maps.bare(line[0])
                 line[0].set_ylabel(row["classes"][example["label"]], fontsize=9)
-                limit = float(np.abs(example["values"]["HarsanyiNet"]).max()) or 1.0
+                limit = maps.colour_limit(np.array(example["values"]["HarsanyiNet"]))
                 for ax, method in zip(line[1:], methods, strict=True):
                     values = np.array(example["values"][method]).reshape(row["cells"])
                     maps.draw_cells(ax, picture, values, limit)
@@ -177,7 +177,7 @@ def _draw_classes(row: dict[str, Any], pictures: NDArray[np.uint8]) -> Any:
         line[0].imshow(picture.squeeze(), cmap="gray")
         maps.bare(line[0])
         values = np.array(example["per_class"])
-        limit = float(np.abs(values).max()) or 1.0
+        limit = maps.colour_limit(values)
         best = int(np.argmax(example["outputs"]))
         for k, ax in enumerate(line[1:]):
             maps.draw_cells(ax, picture, values[k].reshape(row["cells"]), limit)
@@ -205,15 +205,16 @@ def _receptive_fields(cell: Cell, models: Path, quick: bool) -> Cell:
 
 
 def _strongest(model: HarsanyiImageClassifier, image: NDArray[Any], label: int) -> tuple[int, int]:
-    """The unit above the first block that adds most to the class: its block and number."""
+    """The unit of the second block with several children that adds most to the class: its block and number."""
     net = model.network_
     with torch.no_grad():
         units = net.units(image_paper.standardised(model, image))
         added = [
             ((z[0] * readout[label]).sum(1)).abs() for z, readout in zip(units, net.readouts, strict=True)
         ]  # (U,) each
-    level = 1 if len(added) > 1 and float(added[1].max()) > 0 else 0
-    return level, int(added[level].argmax())
+    wide = [field.sum(1) > below for field, below in zip(net.receptive_fields(), (1, 9, 9), strict=False)]
+    level = 1 if len(added) > 1 and float(added[1][wide[1]].max()) > 0 else 0
+    return level, int(torch.where(wide[level], added[level], -1.0).argmax())
 
 
 def _family(net: HarsanyiCNN, level: int, unit: int) -> dict[str, Any]:
