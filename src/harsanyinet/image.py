@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from operator import index
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -248,7 +248,7 @@ class LocationBlock(nn.Module):
         centre[..., _CENTRE] = 1.0
         sigma = torch.maximum(sigma, centre)
         assert self.norm is not None
-        out = _normed(self.norm, masked_convolution(z, self.weight, sigma)).relu()
+        out = _normed(self.norm, masked_convolution(z, self.weight, sigma)).relu_()
         if self.residual:
             out = out + z
         if alive is None:
@@ -326,7 +326,7 @@ class GroupBlock(nn.Module):
         sigma = torch.maximum(sigma, centre)
         kernel = self.weight * sigma.repeat_interleave(len(self.weight) // self.groups, 0).view(-1, 1, 3, 3)
         read: dict[str, Any] = {"stride": self.stride, "padding": 1, "groups": 1 if self.first else self.groups}
-        out = self.norm(F.conv2d(z, kernel, **read)).relu()
+        out = self.norm(F.conv2d(z, kernel, **read)).relu_()
         if self.residual:
             out = out + z
         if alive is None:
@@ -341,6 +341,14 @@ class GroupBlock(nn.Module):
 
 
 # Network ----------------------------------------------------------------------------------------------------------
+
+
+class _Sides(NamedTuple):
+    """The shares of receptive fields that are rectangles: products of a share of rows and one of columns."""
+
+    rows: Tensor  # (G, h, H)
+    columns: Tensor  # (G, w, W)
+    alone: list[bool]  # (G,) whether a unit sees its own cell only
 
 
 class HarsanyiCNN(HarsanyiNet):
@@ -379,7 +387,7 @@ class HarsanyiCNN(HarsanyiNet):
         (2, 4, 4, 3)
     """
 
-    _sides: tuple[Structure, list[tuple[Tensor, Tensor] | None]] | None = None
+    _sides: tuple[Structure, list[_Sides | None]] | None = None
 
     def __init__(
         self,
@@ -510,9 +518,14 @@ class HarsanyiCNN(HarsanyiNet):
                 each = (weight / math.sqrt(n_places)).view(self.n_outputs, 1, self.config["groups"], -1)
                 found.append(each.expand(-1, n_places, -1, -1).reshape(self.n_outputs, n_units, -1))
             else:
-                whole = (weight if self.deciding is None else self.deciding @ weight) / math.sqrt(n_places)
+                scale = math.sqrt(n_places)
+                whole = weight / scale if self.deciding is None else (self.deciding / scale) @ weight
                 found.append(whole.view(self.n_outputs, n_units, -1))
         return found
+
+    def _widest(self) -> int:
+        places = self.n_players if self.config["readout"] == "shared" else 1
+        return max(int(weight.shape[1]) for weight in self.reading) * places
 
     @property
     def connect(self) -> Connect:
@@ -557,18 +570,21 @@ class HarsanyiCNN(HarsanyiNet):
         if self._sides is None or self._sides[0] is not structure:
             fields = zip(structure.fields, self._sizes(), strict=True)
             self._sides = structure, [_sides(field, self.cells, size) for field, size in fields]
-        pairs = [(side[0].to(dtype), side[1].to(dtype)) for side in self._sides[1] if side is not None]
-        if len(pairs) < len(readouts) or any(readout.shape[2] == 1 for readout in readouts):
+        sides = [(rows.to(dtype), columns.to(dtype), alone) for rows, columns, alone in filter(None, self._sides[1])]
+        if len(sides) < len(readouts) or any(readout.shape[2] == 1 for readout in readouts):
             return super()._spreader(readouts)
 
         def spread(units: Sequence[Tensor]) -> Tensor:
             total: Tensor | None = None
-            for z, (rows, columns) in zip(units, pairs, strict=True):  # z: (U, K, B)
-                g, h, w = len(rows), rows.shape[1], columns.shape[1]
-                by_group = z.view(h, w, g, -1).permute(2, 0, 1, 3)  # (G, h, w, K B)
-                wide = columns.transpose(1, 2)[:, None] @ by_group  # (G, h, W, K B)
-                part = rows.flatten(0, 1).T @ wide.view(g * h, -1)  # (H, W K B)
-                total = part if total is None else total.add_(part)
+            for z, (rows, columns, alone) in zip(units, sides, strict=True):  # z: (U, K, B)
+                each = z.view(rows.shape[1], columns.shape[1], len(rows), -1)  # (h, w, G, K B)
+                for group in range(len(rows)):  # one by one, which spares a copy
+                    if alone[group] and total is not None:
+                        total.view(*each.shape[:2], -1).add_(each[:, :, group])
+                        continue
+                    wide = columns[group].T @ each[:, :, group]  # (h, W, K B)
+                    part = rows[group].T @ wide.view(len(wide), -1)  # (H, W K B)
+                    total = part if total is None else total.add_(part)
             assert total is not None
             return total.view(self.n_players, *units[0].shape[1:]).permute(2, 1, 0)
 
@@ -676,17 +692,15 @@ def grown_fields(
     return fields
 
 
-def _sides(field: Tensor, cells: tuple[int, int], size: tuple[int, int]) -> tuple[Tensor, Tensor] | None:
-    """The shares of receptive fields (U, P) as products of shares of rows (G, h, H) and of columns (G, w, W).
-
-    None where a field is no rectangle, or where its rows depend on more than the row of its unit.
-    """
+def _sides(field: Tensor, cells: tuple[int, int], size: tuple[int, int]) -> _Sides | None:
+    """The sides of receptive fields (U, P); None where one is no rectangle, or its rows depend on its unit's column."""
     whole = field.view(*size, -1, *cells)  # (h, w, G, H, W)
     rows, columns = whole.any(4)[:, 0].transpose(0, 1), whole.any(3)[0].transpose(0, 1)
     if not torch.equal(whole, (rows[:, :, None, :, None] & columns[:, None, :, None]).permute(1, 2, 0, 3, 4)):
         return None
+    alone = [size == cells and bool(each.all()) for each in (whole.sum((3, 4)) == 1).unbind(2)]
     rows, columns = rows.double(), columns.double()
-    return rows / rows.sum(2, keepdim=True), columns / columns.sum(2, keepdim=True)
+    return _Sides(rows / rows.sum(2, keepdim=True), columns / columns.sum(2, keepdim=True), alone)
 
 
 def _check(**counts: int) -> None:

@@ -90,13 +90,17 @@ class HarsanyiNet(nn.Module, ABC):
         """The rows in pieces, in inference; in one piece when gradients are recorded or the network is compiled."""
         if torch.is_grad_enabled() or torch.compiler.is_compiling() or not isinstance(x, Tensor) or x.ndim == 0:
             return [(x, present)]
-        size = max(256, CHUNK // max(readout[0].numel() for readout in self.readouts))
+        size = max(256, CHUNK // self._widest())
         if len(x) <= size:
             return [(x, present)]
         if present is not None:
             present = check_present(present, len(x), self.n_players)
         starts = range(0, len(x), size)
         return [(x[i : i + size], None if present is None else present[i : i + size]) for i in starts]
+
+    def _widest(self) -> int:
+        """The most values that a row has in a block."""
+        return max(int(readout[0].numel()) for readout in self.readouts)
 
     def shapley_values(self, x: Tensor, present: Tensor | None = None) -> Tensor:
         """Exact Shapley values (B, P, K) as a tensor that gradients flow through, for losses on explanations."""
@@ -131,9 +135,9 @@ class HarsanyiNet(nn.Module, ABC):
         """
         self._check_mode()
         structure = self.structure()
-        readouts = [readout.detach().clone() for readout in self.readouts]  # an explanation outlives its network
         values, kept = [], []
         with torch.no_grad(), _full_precision(x):
+            readouts = [r.clone() if isinstance(r, nn.Parameter) else r for r in self.readouts]  # may be trained on
             spread = self._spreader(readouts)
             for rows, mask in self._chunks(x, present):
                 kept.append([condensed(z, r) for z, r in zip(self.units(rows, mask), readouts, strict=True)])
