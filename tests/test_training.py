@@ -466,8 +466,12 @@ def test_ctrl_c_keeps_the_best_weights(caplog):
             signal.raise_signal(signal.SIGINT)
 
     before = torch.random.get_rng_state()
-    with caplog.at_level(logging.WARNING, logger="harsanyinet.training"):
-        module, history, _ = overshooting(on_epoch=on_epoch)
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # a process in the background may ignore it
+    try:
+        with caplog.at_level(logging.WARNING, logger="harsanyinet.training"):
+            module, history, _ = overshooting(on_epoch=on_epoch)
+    finally:
+        signal.signal(signal.SIGINT, handler)
     assert history.interrupted
     assert history.best_epoch == 2
     assert len(history.train_loss) == len(history.validation_loss) == 5

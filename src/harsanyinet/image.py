@@ -55,8 +55,9 @@ def make_stem(kind: StemName, in_channels: int, channels: int, generator: torch.
     for layer in layers:
         if isinstance(layer, nn.Conv2d):
             _initialise(layer.weight, generator)
-            if layer.bias is not None:
-                nn.init.zeros_(layer.bias)
+            if layer.bias is not None:  # of both signs: where an image is black some channels are alive
+                with torch.no_grad():
+                    layer.bias.copy_((torch.rand(channels, generator=generator) * 2 - 1) / math.sqrt(9 * in_channels))
     return nn.Sequential(*layers)
 
 

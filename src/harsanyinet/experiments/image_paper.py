@@ -31,7 +31,7 @@ PAPER: dict[str, dict[str, tuple[float, float]]] = {  # accuracy in per cent and
 }
 N_PLAYERS = 12
 
-_BLOCK: dict[str, Any] = {"gate": "activation", "stem": "paper", "masked_share": 0.0, "learning_rate": 3e-2}
+_BLOCK: dict[str, Any] = {"gate": "activation", "stem": "paper", "masked_share": 0.0, "learning_rate": 5e-3}
 _CIFAR: dict[str, Any] = {"flip": True, "crop": 3, "cutout": 6, "label_smoothing": 0.1}
 MODELS: dict[str, dict[str, dict[str, Any]]] = {
     "mnist": {
