@@ -63,7 +63,7 @@ def _table1(cell: Cell, models: Path, quick: bool) -> Cell:
         x = image_paper.standardised(model, data.test[rows])
         each, zero = [], []
         for i, label in enumerate(data.y_test[rows]):
-            players = image_paper.foreground(strength[i], N_PLAYERS, seed=i)
+            players = image_paper.foreground(strength[i], 7 if quick else N_PLAYERS, seed=i)
             values = net.explain(x[i : i + 1]).restrict(players.tolist()).values[0, :, label].astype(np.float64)
             game = image_paper.sub_game(net.game(x, i), players, net.n_players, others=True)
             exact = brute_force_shapley(game, len(players), progress=False)[:, label]
@@ -107,7 +107,7 @@ def _shapnet(method: str, data: ImageSplit, rows: NDArray[np.intp], seed: int, q
         strength = F.avg_pool2d(x.abs().sum(1, keepdim=True), 2).flatten(1).numpy()
         each, zero = [], []
         for i, label in enumerate(data.y_test[rows]):
-            players = image_paper.foreground(strength[i], N_PLAYERS, seed=i)
+            players = image_paper.foreground(strength[i], 7 if quick else N_PLAYERS, seed=i)
             alone = torch.zeros(net.n_players, dtype=torch.bool)
             alone[players] = True
             with torch.no_grad():
