@@ -31,6 +31,7 @@ NAMES = {
     "deep_shapnet": "Deep ShapNet",
 }
 N_IMAGES = {"mnist": 50, "cifar10": 20}
+SHAPNET_EPOCHS = {"shallow_shapnet": 2, "deep_shapnet": 2}
 
 
 # Table 1 ----------------------------------------------------------------------------------------------------------
@@ -96,7 +97,6 @@ def _shapnet(method: str, data: ImageSplit, rows: NDArray[np.intp], seed: int, q
         "pixels_per_cell": [2, 2],
         "cells": list(net.cells),
         "size": "",
-        "images": len(rows),
     }
     rows = rows[:20]
     with torch.no_grad():
@@ -118,9 +118,6 @@ def _shapnet(method: str, data: ImageSplit, rows: NDArray[np.intp], seed: int, q
             zero.append(image_paper.errors(np.zeros_like(exact), exact))
         found[f"rmse_{str(dtype).removeprefix('torch.')}"] = float(np.mean(each))
     return found | {"rmse_of_zero": float(np.mean(zero)), "images": len(rows)}
-
-
-SHAPNET_EPOCHS = {"shallow_shapnet": 2, "deep_shapnet": 2}
 
 
 def _player(net: nn.Module, image: Tensor) -> Any:
