@@ -154,6 +154,10 @@ def test_a_game_plays_the_whole_network():
     with torch.no_grad():
         expected = net(x[1:].expand(600, -1, -1, -1), present=torch.from_numpy(masks)).numpy()
     np.testing.assert_allclose(net.game(x, 1)(masks), expected, rtol=0, atol=1e-12)
+    net = net.float()
+    with torch.autocast("cpu", torch.bfloat16):  # in full precision, as the explanation is
+        played = net.game(x.float(), 1)(masks)
+    np.testing.assert_allclose(played, expected, rtol=0, atol=1e-5 * max(1, np.abs(expected).max()))
     with pytest.raises(IndexError, match=r"row must lie between 0 and 1, however: row=2"):
         net.game(x, 2)
 

@@ -21,7 +21,7 @@ from torch.nn import functional as F
 
 from harsanyinet.blocks import SoftAnd, select_children
 from harsanyinet.fields import Connect, Structure
-from harsanyinet.network import HarsanyiNet, check_present
+from harsanyinet.network import HarsanyiNet, check_present, full_precision
 
 Gate = Literal["activation", "presence"]
 Children = Literal["location", "group"]
@@ -626,13 +626,13 @@ class HarsanyiCNN(HarsanyiNet):
         self._check_mode()
         if not 0 <= row < len(x):
             raise IndexError(f"row must lie between 0 and {len(x) - 1}, however: row={row}")
-        with torch.no_grad():
+        with torch.no_grad(), full_precision(x):
             z0 = self.stem(self._checked(x[row : row + 1]))
 
         def play(masks: NDArray[np.bool_]) -> NDArray[Any]:
             present = torch.from_numpy(np.ascontiguousarray(masks)).to(z0.device)
             there = check_present(present, len(masks), self.n_players).view(-1, *self.cells)
-            with torch.no_grad():
+            with torch.no_grad(), full_precision(z0):
                 parts = [
                     self._read(self.units_of_map(z0.expand(len(some), -1, -1, -1), some)).cpu()
                     for some in torch.split(there, 256)

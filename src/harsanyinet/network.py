@@ -73,7 +73,7 @@ class HarsanyiNet(nn.Module, ABC):
 
     def forward(self, x: Tensor, present: Tensor | None = None) -> Tensor:
         """Raw outputs (B, K); `present` (P,) or (B, P) bool masks players. Full precision, also under autocast."""
-        with _full_precision(x):
+        with full_precision(x):
             parts = [self._outputs(rows, mask) for rows, mask in self._chunks(x, present)]
             return parts[0] if len(parts) == 1 else torch.cat(parts)
 
@@ -105,7 +105,7 @@ class HarsanyiNet(nn.Module, ABC):
     def shapley_values(self, x: Tensor, present: Tensor | None = None) -> Tensor:
         """Exact Shapley values (B, P, K) as a tensor that gradients flow through, for losses on explanations."""
         self._check_mode()
-        with _full_precision(x):
+        with full_precision(x):
             readouts = list(self.readouts)
             units = [condensed(z, readout) for z, readout in zip(self.units(x, present), readouts, strict=True)]
             return self._spreader(readouts)(units).transpose(1, 2)
@@ -136,7 +136,7 @@ class HarsanyiNet(nn.Module, ABC):
         self._check_mode()
         structure = self.structure()
         values, kept = [], []
-        with torch.no_grad(), _full_precision(x):
+        with torch.no_grad(), full_precision(x):
             readouts = [r.clone() if isinstance(r, nn.Parameter) else r for r in self.readouts]  # may be trained on
             spread = self._spreader(readouts)
             for rows, mask in self._chunks(x, present):
@@ -192,7 +192,7 @@ class HarsanyiNet(nn.Module, ABC):
             )
 
 
-def _full_precision(x: Tensor) -> AbstractContextManager[Any]:
+def full_precision(x: Tensor) -> AbstractContextManager[Any]:
     """Switches autocast off: in half precision a unit could no longer tell an absent child from a present one."""
     device = x.device.type if isinstance(x, Tensor) else "cpu"
     return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
