@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from harsanyinet import image
 from harsanyinet.games import brute_force_shapley, harsanyi_dividends
 from harsanyinet.image import HarsanyiCNN, inside, masked_convolution, neighbour_and, neighbours, pixels_per_cell
 from harsanyinet.network import HarsanyiNet, condensed
@@ -184,7 +185,9 @@ def plain_masked(z, weight, sigma):
     return torch.einsum("bckhw,hwk,okc->bhwo", near, sigma, weight.view(len(weight), 9, -1))
 
 
-def test_a_masked_convolution_and_its_gradient():
+@pytest.mark.parametrize("at_a_time", [1, 2, 3])
+def test_a_masked_convolution_and_its_gradient(at_a_time, monkeypatch):
+    monkeypatch.setattr(image, "_GATHERED", at_a_time * 4 * 5 * 2 * 9)
     g = torch.Generator().manual_seed(0)
     z = torch.randn(3, 4, 5, 2, generator=g, dtype=torch.float64, requires_grad=True)
     weight = torch.randn(6, 18, generator=g, dtype=torch.float64, requires_grad=True)

@@ -42,7 +42,7 @@ MODELS: dict[str, dict[str, dict[str, Any]]] = {
     "cifar10": {
         "default": {
             **_CIFAR, "channels": [64, 64, 128, 128, 128, 256, 256], "n_blocks": 7, "strides": [1, 1, 2, 1, 1, 2, 1],
-            "masked_share": 0.0, "epochs": 20,
+            "groups": 1, "masked_share": 0.0, "learning_rate": 3e-3, "epochs": 16,
         },
         "paper": {**_BLOCK, **_CIFAR, "channels": 64, "n_blocks": 4, "beta": 1000.0, "gamma": 1.0, "epochs": 6},
     },
