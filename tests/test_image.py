@@ -9,6 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from harsanyinet import image
+from harsanyinet.certificate import verify
 from harsanyinet.games import brute_force_shapley, harsanyi_dividends
 from harsanyinet.image import HarsanyiCNN, inside, masked_convolution, neighbour_and, neighbours, pixels_per_cell
 from harsanyinet.network import HarsanyiNet, condensed
@@ -46,6 +47,10 @@ CASES = {
     "coarser at once, shared readout": {"gate": "presence", "strides": (2, 1), "readout": "shared", "channels": (8, 6)},
     "one line of cells": {"gate": "presence", "stem": "patch", "patch": 4, "image_size": (4, 20), "groups": 4},
     "one cell": {"gate": "presence", "image_size": 2},
+    "paper, one line of cells": {"gamma": 1.0, "image_size": (2, 20), "n_blocks": 3},
+    "paper, one column of cells": {"gamma": 1.0, "image_size": (20, 2)},
+    "paper, one cell": {"gamma": 1.0, "image_size": 2},
+    "presence by location, one column": {"gate": "presence", "children": "location", "image_size": (20, 2)},
 }
 
 
@@ -148,6 +153,17 @@ def test_fields_are_rectangles_unless_children_are_learned_otherwise(strides):
     )
 
 
+@pytest.mark.parametrize("case", ["paper", "presence by location", "presence by group", "coarser twice, odd size"])
+def test_a_certificate_holds_and_notices_a_wrong_child(case, monkeypatch):
+    net = network(**CASES[case])
+    x = images(net, 1)
+    certificate = verify(net, x, n_masks=50, n_subgames=1, progress=False)
+    assert certificate.passed, str(certificate)
+    masks = net.child_masks()
+    monkeypatch.setattr(net, "child_masks", lambda: [masks[0], masks[1].roll(1, 1), *masks[2:]])
+    assert not verify(net, x, n_masks=50, n_subgames=1, progress=False).passed
+
+
 def test_a_game_plays_the_whole_network():
     net = network(gate="presence", groups=2)
     x = images(net)
@@ -165,7 +181,7 @@ def test_a_game_plays_the_whole_network():
 
 def test_the_children_of_the_paper_are_about_half_of_the_neighbours_inside():
     net = HarsanyiCNN(1, 28, 10)
-    children = net.child_masks()[0].view(14, 14, 9)
+    children = net.neighbour_masks()[0].view(14, 14, 9)
     assert not bool((children & ~inside(14, 14)).any())
     assert 0.4 < float(children[1:-1, 1:-1].float().mean()) < 0.6
     assert net.cells == (14, 14)
@@ -186,12 +202,13 @@ def plain_masked(z, weight, sigma):
 
 
 @pytest.mark.parametrize("at_a_time", [1, 2, 3])
-def test_a_masked_convolution_and_its_gradient(at_a_time, monkeypatch):
-    monkeypatch.setattr(image, "_GATHERED", at_a_time * 4 * 5 * 2 * 9)
+@pytest.mark.parametrize("w", [1, 5])
+def test_a_masked_convolution_and_its_gradient(at_a_time, w, monkeypatch):
+    monkeypatch.setattr(image, "_GATHERED", at_a_time * 4 * w * 2 * 9)
     g = torch.Generator().manual_seed(0)
-    z = torch.randn(3, 4, 5, 2, generator=g, dtype=torch.float64, requires_grad=True)
+    z = torch.randn(3, 4, w, 2, generator=g, dtype=torch.float64, requires_grad=True)
     weight = torch.randn(6, 18, generator=g, dtype=torch.float64, requires_grad=True)
-    sigma = (torch.rand(4, 5, 9, generator=g) < 0.5).double().requires_grad_()
+    sigma = (torch.rand(4, w, 9, generator=g) < 0.5).double().requires_grad_()
     mine, theirs = masked_convolution(z, weight, sigma), plain_masked(z, weight, sigma)
     torch.testing.assert_close(mine, theirs, rtol=1e-13, atol=1e-13)
     grad = torch.randn(mine.shape, generator=g, dtype=torch.float64)
@@ -225,6 +242,29 @@ def test_the_gate_and_its_gradient(mode):
     dead[:, 1, 1] = 0.0
     child = neighbours((dead == 0).double()[..., None])[..., 0] * sigma.detach() > 0
     assert torch.equal(neighbour_and(dead, sigma.detach(), mode) == 0, child.any(-1))
+
+
+@pytest.mark.parametrize("mode", ["geometric", "product"])
+def test_a_dead_child_has_the_slope_of_the_product_where_it_is_finite(mode):
+    g = torch.Generator().manual_seed(0)
+    t = 0.1 + 0.9 * torch.rand(3, 4, 5, generator=g, dtype=torch.float64)
+    t[:, 1, 1] = t[0, 1, 2] = t[1, 3, 4] = 0.0
+    sigma = ((torch.rand(4, 5, 9, generator=g) < 0.4) & inside(4, 5)).double()
+    if mode == "geometric":  # a root of several children has no finite slope at zero
+        sigma *= sigma.cumsum(-1) <= 1
+    t.requires_grad_()
+    sigma.requires_grad_()
+    product = (sigma * neighbours(t[..., None], 1.0)[..., 0] + 1 - sigma).prod(-1)
+    expected = product ** (1 / sigma.sum(-1).clamp_min(1)) if mode == "geometric" else product
+    found = neighbour_and(t, sigma, mode)
+    torch.testing.assert_close(found, expected, rtol=1e-13, atol=0)
+    grad = torch.randn(found.shape, generator=g, dtype=torch.float64)
+    mine = torch.autograd.grad(found, [t, sigma], grad)
+    theirs = torch.autograd.grad(expected, [t, sigma], grad)
+    assert bool((theirs[0][:, 1, 1] != 0).any())
+    torch.testing.assert_close(mine[0], theirs[0], rtol=1e-11, atol=1e-12)
+    counted = sigma.sum(-1) > 0
+    torch.testing.assert_close(mine[1][counted], theirs[1][counted], rtol=1e-11, atol=1e-12)
 
 
 @pytest.mark.parametrize("options", [{"gamma": 1.0}, {"gate": "presence", "groups": 2, "learn_children": True}])

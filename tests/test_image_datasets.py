@@ -685,7 +685,7 @@ class TestReadFolder:
             read_folder(root)
         assert str(caught.value) == (
             "all pictures must have 2 x 3 pixels (height x width), as the first has, however: "
-            f"{path} has 5 x 4; pass size=(height, width) to scale them"
+            f"{path} has 5 x 4; to scale them, call read_folder(folder, size=(height, width))"
         )
 
     @pytest.mark.parametrize("size", [(4, 12), [4, 12], tuple(np.array([4, 12]))])

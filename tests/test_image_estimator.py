@@ -9,6 +9,7 @@ from PIL import Image
 
 import harsanyinet
 from harsanyinet import HarsanyiCNN, HarsanyiImageClassifier
+from harsanyinet.cli import main
 from harsanyinet.games import brute_force_shapley
 from harsanyinet.image_datasets import load_digit_images
 from harsanyinet.image_estimator import augmented
@@ -100,8 +101,12 @@ def test_an_interrupted_fit_goes_on(data, tmp_path):
     resumed = HarsanyiImageClassifier(**options).fit(data.train, data.y_train)
     np.testing.assert_array_equal(resumed.decision_function(data.test), whole.decision_function(data.test))
     assert resumed.history_.train_loss == whole.history_.train_loss
-    with pytest.raises(ValueError, match=r"checkpoint must belong to this training .*delete it"):
-        HarsanyiImageClassifier(**{**options, "epochs": 4}).fit(data.train, data.y_train)
+    for other in ({"epochs": 4}, {"crop": 0}, {"label_smoothing": 0.1}, {"channels": 8}, {"gate": "activation"}):
+        with pytest.raises(ValueError, match=r"checkpoint must belong to this training .*delete it"):
+            HarsanyiImageClassifier(**{**options, **other}).fit(data.train, data.y_train)
+    for x, y in ((data.train[::-1], data.y_train), (data.train, data.y_train[::-1])):
+        with pytest.raises(ValueError, match=r"checkpoint must belong to this training .*delete it"):
+            HarsanyiImageClassifier(**options).fit(x, y)
     (tmp_path / "half.pt").write_bytes(b"nonsense")
     with pytest.raises(ValueError, match=r"checkpoint must be one that this training wrote, however: .*half.pt is not"):
         HarsanyiImageClassifier(**options).fit(data.train, data.y_train)
@@ -176,6 +181,60 @@ def test_wrong_labels_and_masks(model, data):
         HarsanyiImageClassifier().fit(data.train[:3], [1, 1, 1])
     with pytest.raises(TypeError, match=r"present must be bool, True where a cell is there, however: int64"):
         model.predict(data.test[:2], present=np.ones((2, 16), dtype=int))
+    for call in (model.predict, model.explain):
+        with pytest.raises(ValueError, match=r"present must have shape \(16,\) or \(3, 16\), however: \(10, 16\)"):
+            call(data.test[:3], present=np.ones((10, 16), dtype=bool))
+    with pytest.raises(ValueError, match=r"present must have shape .* however: \(\)"):
+        model.predict(data.test[:3], present=True)
+    with pytest.raises(IndexError, match=r"row must lie between 0 and 2, however: row=3"):
+        model.game(data.test[:3], 3)
+    with pytest.raises(ValueError, match=r"images must hold at least two images, however: none"):
+        HarsanyiImageClassifier().fit(np.zeros((0, 8, 8)), [])
+
+
+def test_no_images_no_predictions(model):
+    assert model.predict(np.zeros((0, 8, 8))).shape == (0,)
+    assert model.predict_proba(np.zeros((0, 8, 8))).shape == (0, 10)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"crop": -1}, "crop must be at least 0, however: crop=-1"),
+        ({"label_smoothing": 1.5}, r"label_smoothing must be in \[0, 1\), however: label_smoothing=1.5"),
+        ({"epochs": 0}, "epochs must be a positive integer, however: epochs=0"),
+        ({"groups": 0}, "groups must be at least 1, however: groups=0"),
+        (
+            {"stem": "patch", "patch": 3},
+            "patch must divide the height and width of the images, however: patch=3, 8 x 8",
+        ),
+        ({"checkpoint": "nowhere/c.pt"}, "there is no folder .*nowhere; create it first"),
+        ({"checkpoint": "c.pt", "random_state": None}, "random_state must be an integer where a checkpoint is kept"),
+    ],
+)
+def test_wrong_settings(data, options, sentence, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises((ValueError, FileNotFoundError), match=sentence):
+        HarsanyiImageClassifier(**{**SMALL, **options}).fit(data.train, data.y_train)
+
+
+def test_numbers_of_numpy_are_numbers(data, tmp_path):
+    options = {"channels": np.int64(4), "n_blocks": np.int64(1), "epochs": np.int64(1), "gamma": np.float32(0.5)}
+    model = HarsanyiImageClassifier(**{**SMALL, **options}).fit(data.train[:64], data.y_train[:64])
+    harsanyinet.save(model.network_, tmp_path / "network.hnet")
+    model.save(tmp_path / "model.hnet")
+
+
+def test_a_certificate(model, data):
+    certificate = harsanyinet.verify(model, data.test[:2])
+    assert certificate.passed, str(certificate)
+    assert certificate.checks[0].name == "receptive fields follow from the children"
+
+
+def test_a_model_of_images_is_not_one_of_a_table(model, tmp_path, capsys):
+    model.save(tmp_path / "model.hnet")
+    assert main(["verify", str(tmp_path / "model.hnet"), "rows.csv"]) != 0
+    assert "the model must be one of a table, however:" in capsys.readouterr().err
 
 
 def test_files(model, data, tmp_path):

@@ -91,6 +91,14 @@ def test_grey_pictures_and_square_maps():
     assert overlay(plot_map(ex, np.zeros((4, 4)))).shape == (2, 2, 4)
 
 
+def test_the_names_of_the_cells_tell_the_shape():
+    values = np.arange(36.0).reshape(1, 36, 1)
+    names = [f"cell {row},{column}" for row in range(4) for column in range(9)]
+    cells = np.eye(36, dtype=bool)
+    ex = Explanation(values=values, base_values=np.zeros(1), coalitions=cells, dividends=values, feature_names=names)
+    assert overlay(plot_map(ex, np.zeros((8, 18)))).shape == (4, 9, 4)
+
+
 def test_wrong_shapes(ex):
     with pytest.raises(ValueError, match=r"cells must be the height and width of a map of 6 cells, however: 2 x 2"):
         plot_map(ex, IMAGES[0])

@@ -13,6 +13,7 @@ from harsanyinet.cli import main
 from harsanyinet.experiments import image_backbone, image_figures, image_paper, image_tables, reproduce
 from harsanyinet.image import HarsanyiCNN
 from harsanyinet.image_datasets import load_digit_images
+from harsanyinet.image_estimator import HarsanyiImageClassifier
 
 NAMES = (
     "image-table1", "image-sampling-error", "image-training-cost", "robustness", "image-maps", "receptive-fields",
@@ -92,6 +93,24 @@ def test_sampling_comes_nearer_with_more_orders(tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("tiny")
+def test_only_a_finished_network_of_today_is_kept(tmp_path, monkeypatch):
+    def stop(self, outputs, y):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(HarsanyiImageClassifier, "_loss", stop)
+        with pytest.raises(KeyboardInterrupt):
+            image_paper.trained(small("mnist"), "mnist", "default", tmp_path, True)
+    assert not list(tmp_path.glob("*.hnet"))
+    image_paper.trained(small("mnist"), "mnist", "default", tmp_path, True)
+    monkeypatch.setitem(image_paper.MODELS["mnist"], "default", {"crop": 1})
+    with pytest.raises(
+        ValueError, match=r"mnist_default_0.hnet must have been trained with today's options.*delete it"
+    ):
+        image_paper.trained(small("mnist"), "mnist", "default", tmp_path, True)
+
+
+@pytest.mark.usefixtures("tiny")
 def test_receptive_fields_are_the_union_of_the_children(tmp_path):
     reproduce.run("receptive-fields", tmp_path, quick=True)
     found = json.loads((tmp_path / "reproduce_receptive_fields_quick.json").read_text())["datasets"]
@@ -123,13 +142,15 @@ def test_the_plain_network_is_ours_without_masks():
 
 def test_configurations_of_the_papers_size_can_be_built():
     for dataset, channels in (("mnist", 1), ("cifar10", 3)):
-        for options in image_paper.FULL_SIZE[dataset].values():
+        for name, options in image_paper.FULL_SIZE[dataset].items():
             assert options["device"] == "cuda"
+            assert HarsanyiImageClassifier(**options).get_params()["epochs"] == 400
+            size = 28 if (dataset, name) == ("mnist", "maps") else 32
             net = HarsanyiCNN(
-                channels, 32, 10, gate=options["gate"], stem=options["stem"], channels=options["channels"] // 32,
+                channels, size, 10, gate=options["gate"], stem=options["stem"], channels=options["channels"] // 32,
                 n_blocks=options["n_blocks"], beta=options["beta"], gamma=options["gamma"],
             )  # fmt: skip
-            assert net.cells == (16, 16)
+            assert net.cells == (size // 2, size // 2)
 
 
 def test_foreground_cells_are_bright_ones():

@@ -845,7 +845,7 @@ def test_input_errors(options, message):
 
 
 def test_it_does_not_know_the_model():
-    source = inspect.getsource(training).replace("from harsanyinet.files import write_beside\n", "")  # a file is a file
+    source = inspect.getsource(training).replace("from harsanyinet.files import check_place, write_beside\n", "")  # a file is a file
     assert "arsanyi" not in source
 
 

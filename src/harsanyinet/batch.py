@@ -20,6 +20,8 @@ from harsanyinet.certificate import Certificate, verify
 from harsanyinet.datasets import read_rows
 from harsanyinet.encoders import UnseenCategoryWarning
 from harsanyinet.estimators import HarsanyiClassifier, HarsanyiRegressor
+from harsanyinet.image import HarsanyiCNN
+from harsanyinet.image_estimator import HarsanyiImageClassifier
 from harsanyinet.tablefiles import Place, count_rows, odd_values, read_rows_for, read_table, writing_table
 
 Task = Literal["classification", "regression"]
@@ -244,6 +246,11 @@ def verify_file(
         say: Takes remarks.
     """
     loaded = storage.load(model)
+    if isinstance(loaded, HarsanyiImageClassifier | HarsanyiCNN):
+        raise ValueError(
+            f"the model must be one of a table, however: {model} is one of images; in Python call "
+            "harsanyinet.verify(harsanyinet.load(path), images)"
+        )
     if not isinstance(loaded, TableModel):
         net = loaded.double() if double else loaded
         return verify(net, torch.from_numpy(read_rows(rows, net.n_features)).to(net.baseline.dtype), max_rows=max_rows)

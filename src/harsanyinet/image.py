@@ -95,11 +95,12 @@ def pixels_per_cell(stem: nn.Module, in_channels: int, size: tuple[int, int]) ->
 
 
 def neighbours(z: Tensor, outside: float = 0.0) -> Tensor:
-    """(B, H, W, C) -> (B, H, W, 9, C), the neighbours of each cell row by row; a view of a padded copy."""
+    """(B, H, W, C) -> (B, H, W, 9, C), the neighbours of each cell row by row, in memory of their own."""
     b, h, w, c = z.shape
     padded = F.pad(z, (0, 0, 1, 1, 1, 1), value=outside).contiguous()
     strides = padded.stride()
-    return padded.as_strided((b, h, w, 3, 3, c), (*strides[:3], *strides[1:3], strides[3])).reshape(b, h, w, 9, c)
+    seen = padded.as_strided((b, h, w, 3, 3, c), (*strides[:3], *strides[1:3], strides[3]))
+    return seen.contiguous().view(b, h, w, 9, c)
 
 
 def scattered(grad: Tensor) -> Tensor:
@@ -127,14 +128,16 @@ class _MaskedConvolution(torch.autograd.Function):
     def forward(ctx: Any, z: Tensor, weight: Tensor, sigma: Tensor) -> Tensor:
         ctx.save_for_backward(z, weight, sigma)
         ctx.n_images = len(z) if z.is_cuda or not len(z) else max(1, _GATHERED // (9 * z[0].numel()))
-        return torch.cat([neighbours(z).mul_(sigma[..., None]).flatten(3) @ weight.T for z in z.split(ctx.n_images)])
+        return torch.cat(
+            [neighbours(z).mul_(sigma[..., None]).flatten(3) @ weight.T for z in torch.split(z, ctx.n_images)]
+        )
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
         z, weight, sigma = ctx.saved_tensors
         grad = grads[0].to(weight.dtype).contiguous()  # it comes in half precision under autocast
         of_z, of_weight, of_sigma = [], torch.zeros_like(weight), torch.zeros_like(sigma)
-        for some, above in zip(z.to(weight.dtype).split(ctx.n_images), grad.split(ctx.n_images), strict=True):
+        for some, above in zip(*(torch.split(v, ctx.n_images) for v in (z.to(weight.dtype), grad)), strict=True):
             gathered = neighbours(some)
             of_masked = (above @ weight).view_as(gathered)
             if ctx.needs_input_grad[2]:
@@ -161,37 +164,41 @@ def masked_convolution(z: Tensor, weight: Tensor, sigma: Tensor) -> Tensor:
 class _NeighbourAnd(torch.autograd.Function):
     """The soft AND over the children among nine neighbours, with the gradient of the product over all nine.
 
-    NOTE[DIFF]: as in the dense block, a dead gate of several children gets no gradient under the root.
+    NOTE[DIFF]: as in the dense block, a dead gate of several children gets no gradient under the root, whose slope
+    there is infinite.
     """
 
     @staticmethod
     def forward(ctx: Any, t: Tensor, sigma: Tensor, mode: SoftAnd) -> Tensor:
         near = neighbours(t[..., None], 1.0)[..., 0]  # (B, H, W, 9)
         tiny = torch.finfo(t.dtype).tiny
-        logs = near.clamp_min(tiny).log_()
-        logs = torch.where(near < 1.01 * tiny, -1e4, logs)  # a dead child outweighs all living ones
-        count = sigma.sum(-1).clamp_min(1)
+        dead = near < 1.01 * tiny
+        logs = torch.where(dead, 0.0, near.clamp_min(tiny).log_())
+        count, n_dead = sigma.sum(-1).clamp_min(1), (dead * sigma).sum(-1)
         total = (logs * sigma).sum(-1)
-        gate = (total / count if mode == "geometric" else total).exp()
-        gate = torch.where(total < -9e3, 0.0, gate)
-        ctx.save_for_backward(near, sigma, gate)
+        living = (total / count if mode == "geometric" else total).exp()  # the AND of the living children
+        gate = torch.where(n_dead > 0, 0.0, living)
+        ctx.save_for_backward(near, sigma, gate, torch.where(n_dead == 1, living, 0.0))
         ctx.mode = mode
         return gate
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
-        near, sigma, gate = ctx.saved_tensors
+        near, sigma, gate, without_one = ctx.saved_tensors
         tiny = torch.finfo(near.dtype).tiny
         count = sigma.sum(-1, keepdim=True).clamp_min(1)
         of_log = (grads[0] * gate)[..., None]  # (B, H, W, 1), of the logarithm of the gate
         of_product = of_log / count if ctx.mode == "geometric" else of_log
         inverse = 1 / near.clamp_min(tiny)
-        of_t = scattered((of_product * sigma * inverse)[..., None])[..., 0]
+        slopes = of_product * sigma * inverse
+        if ctx.mode == "geometric":
+            without_one = torch.where(count[..., 0] == 1, without_one, 0.0)
+        dead = (grads[0] * without_one)[..., None] * sigma * (near < 1.01 * tiny)  # of the only dead child, its own
         off = near - 1
-        of_sigma = (of_product * off * torch.where(sigma > 0, inverse, 1.0)).sum(0)
+        of_sigma = (of_product * off * torch.where(sigma > 0, inverse, 1.0) + dead * off).sum(0)
         if ctx.mode == "geometric":  # every child counts in the root
             of_sigma = of_sigma - (of_log[..., 0] * gate.clamp_min(tiny).log()).sum(0)[..., None] / count
-        return of_t, of_sigma, None
+        return scattered((slopes + dead)[..., None])[..., 0], of_sigma, None
 
 
 def neighbour_and(t: Tensor, sigma: Tensor, mode: SoftAnd = "geometric") -> Tensor:
@@ -417,8 +424,14 @@ class HarsanyiCNN(HarsanyiNet):
         output_bias: bool | None = None,
     ) -> None:
         super().__init__()
-        size = (image_size, image_size) if isinstance(image_size, int) else tuple(map(index, image_size))
+        pair = np.broadcast_to(np.asarray(image_size), 2).tolist()
+        size = (index(pair[0]), index(pair[1]))
         _check(in_channels=in_channels, n_outputs=n_outputs, n_blocks=n_blocks, groups=groups)
+        in_channels, n_outputs, n_blocks, groups, seed, patch = map(
+            index, (in_channels, n_outputs, n_blocks, groups, seed, patch)
+        )
+        if np.ndim(channels) == 0:
+            channels = index(channels)  # type: ignore[arg-type]
         widths = [channels] * n_blocks if isinstance(channels, int) else list(map(index, channels))
         steps = [1] * n_blocks if strides is None else list(map(index, strides))
         for name, given in (("channels", widths), ("strides", steps)):
@@ -446,6 +459,11 @@ class HarsanyiCNN(HarsanyiNet):
                 f"strides must be 1, or 2 where children are chosen per group, however: strides={steps} with "
                 f"children={children!r}"
             )
+        if stem == "patch" and any(length % patch for length in size):
+            raise ValueError(
+                f"patch must divide the height and width of the images, however: patch={patch}, {size[0]} x {size[1]}"
+            )
+        beta, gamma = float(beta), float(gamma)
         for name, positive in (("beta", beta), ("gamma", gamma)):
             if not (math.isfinite(positive) and positive > 0):
                 raise ValueError(f"{name} must be positive and finite, however: {name}={positive}")
@@ -493,8 +511,12 @@ class HarsanyiCNN(HarsanyiNet):
         """Channels and size of z0."""
         like = next(self.stem.parameters(), torch.zeros(()))
         training = self.stem.training
-        with torch.no_grad():
-            z0 = self.stem.eval()(torch.zeros(1, self.in_channels, *self.image_size, dtype=like.dtype))
+        try:
+            with torch.no_grad():
+                z0 = self.stem.eval()(torch.zeros(1, self.in_channels, *self.image_size, dtype=like.dtype))
+        except RuntimeError as error:
+            wanted, reason = (self.in_channels, *self.image_size), str(error).splitlines()[0]
+            raise ValueError(f"stem must take images of shape {wanted}, however: {reason}") from error
         self.stem.train(training)
         if not isinstance(z0, Tensor) or z0.ndim != 4 or 0 in z0.shape:
             shape = tuple(z0.shape) if isinstance(z0, Tensor) else type(z0).__name__
@@ -547,9 +569,25 @@ class HarsanyiCNN(HarsanyiNet):
         """Height and width of the window of pixels behind a player, at most."""
         return pixels_per_cell(self.stem, self.in_channels, self.image_size)
 
-    def child_masks(self) -> list[Tensor]:
+    def neighbour_masks(self) -> list[Tensor]:
         """The children of every block among the nine neighbours, (cells, 9) or (groups, 9) bool."""
         return [block.child_mask() for block in self.blocks]  # type: ignore[operator]
+
+    def child_masks(self) -> list[Tensor]:
+        """The children of every unit among those of the block below, or among the cells, (U, D) bool."""
+        found, size = [], self.cells
+        for level, (chosen, step) in enumerate(zip(self.neighbour_masks(), self.config["strides"], strict=True)):
+            where, valid = _places(size, step, chosen.device)
+            n_below, size = math.prod(size), self._sizes()[level]
+            groups = self.config["groups"]
+            taken = (chosen[None] if self.config["children"] == "group" else chosen[:, None]) & valid[:, None]
+            mask = taken.new_zeros(len(where), groups, n_below, groups if level else 1)
+            for group in range(groups):
+                own = mask[:, group, :, group if level else 0]  # a group reads its own group below
+                for k in range(9):
+                    own[torch.arange(len(where)), where[:, k]] |= taken[:, group, k]
+            found.append(mask.flatten(2).flatten(0, 1))
+        return found
 
     def player_map(self) -> Tensor:
         """Every cell of z0 is a player."""
@@ -561,7 +599,7 @@ class HarsanyiCNN(HarsanyiNet):
 
     def structure(self) -> Structure:
         """Receptive fields by recursion over the children inside the image; kept until the children change."""
-        children = self.child_masks()
+        children = self.neighbour_masks()
         if self._structure is None or not self._structure.fits(children):
             per_group = self.config["children"] == "group"
             fields = grown_fields(children, self.cells, self.config["strides"], per_group)
@@ -621,7 +659,7 @@ class HarsanyiCNN(HarsanyiNet):
         for block in self.blocks:
             z, alive = block(z, alive)
             n_units = z.shape[2] * z.shape[3] * self.config["groups"]
-            found.append(z.permute(0, 2, 3, 1).reshape(len(z), n_units, -1))
+            found.append(z.permute(0, 2, 3, 1).reshape(len(z), n_units, z.shape[1] // self.config["groups"]))
         return found
 
     def game(self, x: Tensor, row: int = 0) -> Callable[[NDArray[np.bool_]], NDArray[Any]]:
@@ -666,6 +704,13 @@ class HarsanyiCNN(HarsanyiNet):
         return ", ".join(f"{key}={self.config[key]!r}" for key in shown)
 
 
+def _places(size: tuple[int, int], step: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Which cells of a map are the neighbours of each place of the next one, (places, 9), and whether they exist."""
+    number = torch.arange(math.prod(size), dtype=torch.float64, device=device).view(1, *size, 1)
+    where = neighbours(number)[0, ::step, ::step, :, 0].long()
+    return where.reshape(-1, 9), inside(*size)[::step, ::step].reshape(-1, 9).to(device)
+
+
 def grown_fields(
     children: Sequence[Tensor], cells: tuple[int, int], strides: Sequence[int], per_group: bool
 ) -> list[Tensor]:
@@ -682,11 +727,8 @@ def grown_fields(
     fields: list[Tensor] = []
     below = torch.eye(h * w, device=device, dtype=torch.bool)[:, None]  # (P, 1, P): places, groups, players
     for chosen, step in zip(children, strides, strict=True):
-        number = torch.arange(h * w, dtype=torch.float64, device=device).view(1, h, w, 1)
-        where = neighbours(number)[0, ::step, ::step, :, 0].long()
-        valid = inside(h, w)[::step, ::step].to(device)
-        h, w = where.shape[:2]
-        where, valid = where.reshape(-1, 9), valid.reshape(-1, 9)
+        where, valid = _places((h, w), step, device)
+        h, w = -(-h // step), -(-w // step)
         taken = (chosen[None] if per_group else chosen[:, None]) & valid[:, None]  # (places, G, 9)
         field = torch.zeros(h * w, taken.shape[1], below.shape[2], dtype=torch.bool, device=device)
         for k in range(9):
@@ -704,7 +746,8 @@ def _sides(field: Tensor, cells: tuple[int, int], size: tuple[int, int]) -> _Sid
         return None
     alone = [size == cells and bool(each.all()) for each in (whole.sum((3, 4)) == 1).unbind(2)]
     rows, columns = rows.double(), columns.double()
-    return _Sides(rows / rows.sum(2, keepdim=True), columns / columns.sum(2, keepdim=True), alone)
+    shares = [side / side.sum(2, keepdim=True).clamp_min(1) for side in (rows, columns)]  # no children, no share
+    return _Sides(shares[0], shares[1], alone)
 
 
 def _check(**counts: int) -> None:

@@ -179,7 +179,8 @@ def read_folder(folder: str | os.PathLike[str], size: tuple[int, int] | None = N
             if shape != wanted:
                 raise ValueError(
                     f"all pictures must have {wanted[0]} x {wanted[1]} pixels (height x width), as the first has, "
-                    f"however: {path} has {shape[0]} x {shape[1]}; pass size=(height, width) to scale them"
+                    f"however: {path} has {shape[0]} x {shape[1]}; to scale them, call read_folder(folder, "
+                    "size=(height, width))"
                 )
     if any(picture.shape[2] == 3 for picture in pictures):
         pictures = [np.repeat(p, 3, axis=2) if p.shape[2] == 1 else p for p in pictures]

@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -18,8 +19,10 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
+from harsanyinet import files
 from harsanyinet.explanation import Explanation
 from harsanyinet.image import Children, Gate, HarsanyiCNN, StemName
+from harsanyinet.network import check_present
 from harsanyinet.training import TrainingConfig, fit_module
 
 Array = NDArray[Any]
@@ -155,18 +158,23 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
             images, y = read_folder(images)
         pixels = _pixels(images)
+        if not len(pixels):
+            raise ValueError("images must hold at least two images, however: none")
         if y is None or np.shape(y) != (len(pixels),):
             found = "none were given" if y is None else f"y has shape {np.shape(y)}"
             raise ValueError(f"y must hold one label for each of the {len(pixels)} images, however: {found}")
         self.classes_, labels = np.unique(np.asarray(y), return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"y must hold at least two classes, however: all labels are {self.classes_[0]}")
+        self._check_settings()
         seed = int(check_random_state(self.random_state).randint(2**31))
         x = torch.from_numpy(np.ascontiguousarray(pixels.transpose(0, 3, 1, 2)))  # (N, C, H, W), as it came
         self.image_shape_: tuple[int, int, int] = pixels.shape[1:]
         n_classes = len(self.classes_)
         per_group = (self.children or ("group" if self.gate == "presence" else "location")) == "group"
-        groups = self.groups or (math.gcd(4, *np.ravel(self.channels).tolist()) if per_group else 1)
+        groups = self.groups
+        if groups is None:
+            groups = math.gcd(4, *np.ravel(self.channels).tolist()) if per_group else 1
         net = HarsanyiCNN(
             x.shape[1], (x.shape[2], x.shape[3]), 1 if n_classes == 2 else n_classes, channels=self.channels,
             n_blocks=self.n_blocks, gate=self.gate, children=self.children, groups=groups, strides=self.strides,
@@ -174,7 +182,7 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         )  # fmt: skip
         self.mean_, self.scale_ = self._standardise(x)
         module = _Seeing(net, self.mean_, self.scale_, self.mixed_precision).to(self.device)
-        epochs = self.epochs or int(np.clip(600_000 // len(x), 8, 40))
+        epochs = int(np.clip(600_000 // len(x), 8, 40)) if self.epochs is None else self.epochs
         config = TrainingConfig(
             epochs=epochs, batch_size=self.batch_size, learning_rate=self.learning_rate, schedule="onecycle",
             weight_decay=self.weight_decay, masked_share=self.masked_share, clip_norm=1.0,
@@ -183,10 +191,31 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             self.history_ = fit_module(
                 module, x.to(self.device), torch.from_numpy(labels).to(self.device), loss=self._loss, config=config,
                 n_players=net.n_players, seed=seed, progress=self.progress, augment=self._augmentation(),
-                checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
+                checkpoint=None if self.checkpoint is None else Path(self.checkpoint), about=self._about(net),
             )  # fmt: skip
         self._finish(net)
         return self
+
+    def _check_settings(self) -> None:
+        for name, value, (low, high), wanted in (
+            ("crop", self.crop, (0, math.inf), "at least 0"),
+            ("cutout", self.cutout, (0, math.inf), "at least 0"),
+            ("label_smoothing", self.label_smoothing, (0, 1 - 1e-9), "in [0, 1)"),
+        ):
+            if not low <= value <= high:
+                raise ValueError(f"{name} must be {wanted}, however: {name}={value}")
+        if self.checkpoint is not None:
+            files.check_place(self.checkpoint)
+            if not isinstance(self.random_state, Integral):
+                raise ValueError(
+                    "random_state must be an integer where a checkpoint is kept, or a stopped fit could not go on, "
+                    f"however: random_state={self.random_state!r}"
+                )
+
+    def _about(self, net: HarsanyiCNN) -> str:
+        """What a training depends on, besides its configuration and data."""
+        training = {name: getattr(self, name) for name in ("flip", "crop", "cutout", "label_smoothing")}
+        return f"{net.config}, {training}, classes {self.classes_.tolist()}"
 
     def _standardise(self, x: Tensor) -> tuple[list[float], list[float]]:
         """Mean and standard deviation of each channel; in the paper's gate black stays zero."""
@@ -222,7 +251,7 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         """Raw outputs: (B,), the logit of classes_[1], for two classes, else (B, K).
 
         Args:
-            images: As for `fit`.
+            images: Arrays, as for `fit`.
             present: (P,) or (B, P) bool, which cells are there, row by row.
         """
         parts = []
@@ -259,7 +288,10 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     def game(self, images: ArrayLike, row: int = 0) -> Callable[[NDArray[np.bool_]], Array]:
         """The game of one image, played by real predictions: masks (m, P) bool -> raw outputs (m,) or (m, K)."""
-        one = _pixels(images)[row : row + 1]
+        pixels = _pixels(images)
+        if not 0 <= row < len(pixels):
+            raise IndexError(f"row must lie between 0 and {len(pixels) - 1}, however: row={row}")
+        one = pixels[row : row + 1]
 
         def play(masks: NDArray[np.bool_]) -> Array:
             return self.decision_function(np.broadcast_to(one, (len(masks), *one.shape[1:])), masks)
@@ -290,14 +322,13 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             array = np.array(present)
             if array.dtype != bool:
                 raise TypeError(f"present must be bool, True where a cell is there, however: {array.dtype}")
-            mask = torch.from_numpy(array)
+            mask = check_present(torch.from_numpy(array), len(pixels), self.network_.n_players)
         step = max(len(pixels), 1) if whole else _CHUNK
         dtype = self.network_.base.dtype
         mean, scale = (torch.tensor(v, dtype=dtype)[:, None, None] for v in (self.mean_, self.scale_))
         for start in range(0, max(len(pixels), 1), step):
             x = torch.from_numpy(np.ascontiguousarray(pixels[start : start + step].transpose(0, 3, 1, 2)))
-            part = mask if mask is None or mask.ndim == 1 else mask[start : start + step]
-            yield _standard(x, dtype, mean, scale), part
+            yield _standard(x, dtype, mean, scale), None if mask is None else mask[start : start + step]
 
     @contextmanager
     def _threads(self) -> Iterator[None]:
@@ -342,7 +373,10 @@ def _standard(x: Tensor, dtype: torch.dtype, mean: Tensor, scale: Tensor) -> Ten
 
 def _pixels(images: ArrayLike) -> Array:
     """(N, height, width, channels), uint8 or float32 from 0 to 1, or one clear sentence."""
-    array = np.asarray(images)
+    try:
+        array = np.asarray(images)
+    except ValueError as error:  # numpy speaks of an inhomogeneous shape
+        raise ValueError("images must all have the same height, width and channels, however: they differ") from error
     if array.ndim == 3:
         array = array[..., None]
     if array.ndim != 4 or 0 in array.shape[1:]:
@@ -360,7 +394,11 @@ def _pixels(images: ArrayLike) -> Array:
         raise TypeError(f"images must hold numbers, however: {array.dtype}")
     low, high = (float(array.min()), float(array.max())) if array.size else (0.0, 0.0)
     if not (low >= 0 and high <= 1):  # NaN is not either
-        hint = "; use images.astype(np.uint8)" if low >= 0 and 1 < high <= 255 else ""
+        hint = ""
+        if low >= 0 and 2 < high <= 255:
+            hint = "; use images.astype(np.uint8)"
+        elif low > -1 and high <= 2:
+            hint = "; use np.clip(images, 0, 1)"
         raise ValueError(
             f"images must be uint8 from 0 to 255 or floats from 0 to 1, however: {array.dtype} from {low:g} to {high:g}"
             f"{hint}"

@@ -6,6 +6,7 @@ zero, and one scale serves all maps of a figure, so that colours can be compared
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +41,7 @@ def plot_map(
         image: (height, width) or (height, width, channels), uint8 or floats from 0 to 1.
         row: Position of the image in the explanation.
         output: Name or position of the class; by default the image's largest output.
-        cells: Height and width of the map; by default it is square.
+        cells: Height and width of the map; by default as the cells are named, or square.
         limit: The value at full colour; by default all but one in 200 of the map's values lie below.
         ax: Where to draw.
     """
@@ -67,7 +68,7 @@ def plot_maps(
         ex: An explanation of these images, and no others.
         images: (N, height, width) or (N, height, width, channels).
         outputs: The classes; by default all of them.
-        cells: Height and width of a map; by default it is square.
+        cells: Height and width of a map; by default as the cells are named, or square.
         titles: What to write beside each image.
     """
     from matplotlib import pyplot as plt
@@ -123,7 +124,7 @@ def plot_cell_interactions(
         output: Name or position of the class; by default the image's largest output.
         k: How many interactions.
         at_least: Of so many cells; 1 to see what cells add by themselves, too.
-        cells: Height and width of the map; by default it is square.
+        cells: Height and width of the map; by default as the cells are named, or square.
     """
     from matplotlib import pyplot as plt
 
@@ -171,7 +172,7 @@ def bare(ax: Axes) -> None:
 def _grey(image: ArrayLike) -> Array:
     """(height, width) from 0 to 1."""
     array = np.asarray(image)
-    array = array / 255 if array.dtype == np.uint8 else array.astype(np.float64)
+    array = array / 255 if array.dtype.kind in "iu" else array.astype(np.float64)
     if array.ndim == 3:
         array = array.mean(2)
     if array.ndim != 2:
@@ -181,7 +182,10 @@ def _grey(image: ArrayLike) -> Array:
 
 def _cells(ex: Explanation, cells: tuple[int, int] | None) -> tuple[int, int]:
     n = ex.n_features
-    height, width = (round(n**0.5),) * 2 if cells is None else cells
+    if cells is None:
+        last = re.fullmatch(r"cell (\d+),(\d+)", ex.feature_names[-1])  # as an image classifier names its cells
+        cells = (int(last[1]) + 1, int(last[2]) + 1) if last else (round(n**0.5),) * 2
+    height, width = cells
     if height * width != n:
         raise ValueError(f"cells must be the height and width of a map of {n} cells, however: {height} x {width}")
     return height, width

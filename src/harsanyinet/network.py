@@ -188,7 +188,7 @@ class HarsanyiNet(nn.Module, ABC):
         if self.training and not self.exact_in_training:
             raise RuntimeError(
                 "explanations are exact in evaluation mode only, however: this network is in training mode and uses "
-                "dropout; call .eval() first"
+                "dropout or batch normalisation; call .eval() first"
             )
 
 

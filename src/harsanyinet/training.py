@@ -9,6 +9,7 @@ import math
 import pickle
 import time
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from numbers import Integral
@@ -21,7 +22,7 @@ from torch import Generator, Tensor, nn
 from torch.optim import SGD, AdamW, Optimizer
 from tqdm import tqdm
 
-from harsanyinet.files import write_beside
+from harsanyinet.files import check_place, write_beside
 
 logger = logging.getLogger(__name__)
 
@@ -295,6 +296,24 @@ def _read_checkpoint(path: Path, mark: str) -> dict[str, Any]:
     return state
 
 
+def _mark(config: TrainingConfig, seed: int, rows: _Rows, module: nn.Module, about: str) -> str:
+    """What a checkpoint belongs to: settings, data and the shapes of the weights, the latter two as check sums."""
+    data = 0
+    for tensor in (rows.x, rows.y, rows.weight):
+        data = zlib.crc32(tensor.detach().cpu().contiguous().numpy().data, data)
+    shapes = zlib.crc32(repr([(name, tuple(v.shape)) for name, v in module.state_dict().items()]).encode())
+    settings = f"{config}, {about}" if about else str(config)
+    return (
+        f"{settings}, seed={seed}, {len(rows.x)} rows, check sums {data:08x} of the data and {shapes:08x} of the shapes"
+    )
+
+
+def _counted(batches: Iterable[_Rows], bar: tqdm[Any]) -> Iterator[_Rows]:
+    for batch in batches:
+        yield batch
+        bar.update()
+
+
 def fit_module(
     module: nn.Module,
     x: Tensor,
@@ -310,6 +329,7 @@ def fit_module(
     on_epoch: Callable[[int, nn.Module], None] | None = None,
     augment: Callable[[Tensor, Generator], Tensor] | None = None,
     checkpoint: Path | None = None,
+    about: str = "",
 ) -> History:
     """Trains `module` in place and leaves it in eval mode, with validation rows at the weights of its best epoch.
 
@@ -332,6 +352,7 @@ def fit_module(
         augment: Called with the inputs of each training batch and a generator to draw from; returns what is trained on.
         checkpoint: A file that is written after each epoch. If it is there, training goes on where it ended, to the
             same bits as without the interruption. It stays when training is over.
+        about: Whatever else a checkpoint belongs to, such as the settings of `augment` and of the loss.
 
     Raises:
         FloatingPointError: If the loss or a weight overflows; the best weights so far are restored before.
@@ -382,8 +403,11 @@ def fit_module(
     kept, best_epoch, best_loss, interrupted = copy.deepcopy(module.state_dict()), -1, math.inf, False
     devices = range(torch.cuda.device_count())
     streams = (shuffling, masking, augmenting, torch.default_generator)
-    mark = f"{config}, seed={seed}, {len(rows.x)} rows"  # what a checkpoint belongs to
-    with torch.random.fork_rng(devices), tqdm(total=epochs, unit="epoch", delay=2, disable=not progress) as bar:
+    mark = ""
+    if checkpoint is not None:
+        check_place(checkpoint)
+        mark = _mark(config, seed, rows, module, about)
+    with torch.random.fork_rng(devices), tqdm(total=n_steps, unit="step", delay=2, disable=not progress) as bar:
         torch.manual_seed(module_seed)
         if checkpoint is not None and checkpoint.exists():
             state = _read_checkpoint(checkpoint, mark)
@@ -398,18 +422,19 @@ def fit_module(
             optimizer.load_state_dict(state["optimizer"])
             for stream, stored in zip(streams, state["streams"], strict=True):
                 stream.set_state(stored)
-            bar.update(len(losses))
-        steps = range(len(losses) * math.ceil(n_used / batch_size), n_steps)
+            bar.initial = bar.n = len(losses) * n_steps // epochs  # old steps say nothing about the time left
+        steps = range(len(losses) * n_steps // epochs, n_steps)
         rates = (config.learning_rate * learning_rate_factor(config.schedule, step, n_steps) for step in steps)
         try:
             for epoch in range(len(losses), epochs):
                 if config.patience is not None and epoch and epoch - 1 - best_epoch >= config.patience:
                     break
+                bar.set_description(f"epoch {epoch + 1}/{epochs}", refresh=False)  # refreshing would skip the delay
                 order = torch.randperm(len(rows.x), generator=shuffling)[:n_used]
                 batches = rows.batches(order, batch_size, n_players, masking, share)
                 if augment is not None:
                     batches = (batch._replace(x=augment(batch.x, augmenting)) for batch in batches)
-                train_loss = _train_epoch(module, batches, loss, config, optimizer, rates)
+                train_loss = _train_epoch(module, _counted(batches, bar), loss, config, optimizer, rates)
                 if not math.isfinite(train_loss):
                     raise FloatingPointError(
                         f"training diverged in epoch {epoch}, try a smaller learning_rate or a clip_norm, however: "
@@ -421,8 +446,7 @@ def fit_module(
                     kept, best_epoch = copy.deepcopy(module.state_dict()), epoch
                     best_loss = min(best_loss, validation_loss)
                 shown = {"train": train_loss, "validation": validation_loss} if checks else {"train": train_loss}
-                bar.set_postfix(shown, refresh=False)  # refreshing would skip the delay
-                bar.update()
+                bar.set_postfix(shown, refresh=False)
                 if checkpoint is not None:
                     state = {
                         "mark": mark, "losses": losses, "kept": kept, "best_epoch": best_epoch, "best_loss": best_loss,

@@ -13,9 +13,7 @@ from torch.nn import functional as F
 
 from harsanyinet.backbone import EfficientNetLite, cached_features
 from harsanyinet.experiments import image_paper
-from harsanyinet.experiments.image_paper import N_PLAYERS
 from harsanyinet.experiments.reproduce import Cell, Experiment
-from harsanyinet.games import brute_force_shapley
 from harsanyinet.image import HarsanyiCNN
 from harsanyinet.image_datasets import ImageSplit
 from harsanyinet.training import TrainingConfig, fit_module
@@ -92,6 +90,8 @@ def _backbone(cell: Cell, models: Path, quick: bool) -> Cell:
     history = fit_module(
         model, torch.from_numpy(np.array(train)), labels, loss=loss, config=config, n_players=head.n_players, seed=0
     )
+    if history.interrupted:
+        raise KeyboardInterrupt
     with torch.no_grad():
         rows = torch.split(torch.from_numpy(np.array(test)), 500)
         right = torch.cat([model(some).argmax(1) for some in rows]).numpy() == data.y_test
@@ -110,18 +110,17 @@ def _errors(model: _Standard, data: ImageSplit, test: NDArray[Any], n_images: in
     net = model.net
     assert isinstance(net, HarsanyiCNN)
     rows = image_paper.some_images(data, n_images)
-    each, zero = [], []
     x = model.standard(torch.tensor(np.asarray(test[rows]), dtype=torch.float64))
     with torch.no_grad():
         largest = float(net(x).abs().max())
-    for i, label in enumerate(data.y_test[rows]):
-        players = image_paper.foreground(x[i].abs().sum(0).flatten().numpy(), N_PLAYERS, seed=i)
-        values = net.explain(x[i : i + 1]).restrict(players.tolist()).values[0, :, label]
-        game = image_paper.sub_game(net.game(x, i), players, net.n_players, others=True)
-        exact = brute_force_shapley(game, len(players), progress=False)[:, label]
-        each.append(image_paper.errors(values, exact))
-        zero.append(image_paper.errors(np.zeros_like(exact), exact))
-    return {"rmse_float64": float(np.mean(each)), "rmse_of_zero": float(np.mean(zero)), "max_logit": largest}
+    ex = net.explain(x)
+    error, zero = image_paper.subgame_errors(
+        lambda i: net.game(x, i),
+        lambda i, players: ex[[i]].restrict(players.tolist()).values[0],
+        x.abs().sum(1).flatten(1).numpy(),
+        data.y_test[rows],
+    )
+    return {"rmse_float64": error, "rmse_of_zero": zero, "max_logit": largest}
 
 
 def _summary(records: list[Cell]) -> dict[str, Any]:

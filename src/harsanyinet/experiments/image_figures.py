@@ -62,10 +62,10 @@ def _maps(cell: Cell, models: Path, quick: bool) -> Cell:
     net = model.network_
     rows = _one_per_class(data.y_test, 1 if quick else 4)
     x, labels = image_paper.standardised(model, data.test[rows]), data.y_test[rows].astype(int)
-    n_fit, budget = (128, 600) if quick else (10_000, 20_000)
+    n_fit, budget = (128, 600) if quick else (10_000, 10_000)
     fast = FastSHAP(
         net, net.n_players, net.n_outputs, explainer=_UNet(x.shape[1], net.n_outputs), coalitions=4, learning_rate=1e-3,
-        batch_size=64, epochs=1 if quick else 10, patience=10, validation_coalitions=16, seed=0,
+        batch_size=64, epochs=1 if quick else 5, patience=5, validation_coalitions=16, seed=0,
     ).fit(image_paper.standardised(model, data.train[:n_fit]))  # fmt: skip
     by_fast = fast.explain(x)
     exact = net.explain(x).values.astype(np.float64)
@@ -227,7 +227,7 @@ def _family(net: HarsanyiCNN, level: int, unit: int) -> dict[str, Any]:
     height, width = sizes[level]
     row, column = divmod(place, sizes[level + 1][1])
     stride = net.config["strides"][level]
-    mask = net.child_masks()[level]
+    mask = net.neighbour_masks()[level]
     taken = mask[group] if net.config["children"] == "group" else mask[place]
     for k in range(9):
         y, x = stride * row + k // 3 - 1, stride * column + k % 3 - 1

@@ -19,9 +19,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from harsanyinet import files, storage
+from harsanyinet.games import brute_force_shapley
 from harsanyinet.image import HarsanyiCNN
 from harsanyinet.image_datasets import ImageSplit, load_cifar10, load_mnist
-from harsanyinet.image_estimator import HarsanyiImageClassifier
+from harsanyinet.image_estimator import HarsanyiImageClassifier, augmented
 from harsanyinet.training import TrainingConfig, fit_module
 
 DATASETS = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
@@ -60,7 +61,10 @@ FULL_SIZE: dict[str, dict[str, dict[str, Any]]] = {
     )
     for long in ({"epochs": 400, "batch_size": 32, "device": "cuda", "mixed_precision": True},)
 }
-"""The paper's own sizes, for a GPU: ``HarsanyiImageClassifier(**FULL_SIZE["cifar10"]["table"])``."""
+"""The paper's own sizes, for a GPU: ``HarsanyiImageClassifier(**FULL_SIZE["cifar10"]["table"])``.
+
+The paper's table has MNIST as 32 x 32 pixels: ``np.pad(images, ((0, 0), (2, 2), (2, 2)))``.
+"""
 
 Values = NDArray[np.float64]
 
@@ -82,6 +86,7 @@ class Trained(NamedTuple):
 
     model: HarsanyiImageClassifier
     seconds: float
+    threads: int
     options: dict[str, Any]
 
 
@@ -96,12 +101,19 @@ def trained(data: ImageSplit, dataset: str, name: str, models: Path, quick: bool
         models.mkdir(parents=True, exist_ok=True)
         model = HarsanyiImageClassifier(**options, random_state=seed, checkpoint=path.with_suffix(".checkpoint"))
         model.fit(data.train, data.y_train)
+        if model.history_.interrupted:  # the checkpoint stays, and the next run goes on from there
+            raise KeyboardInterrupt
         model.checkpoint = None
         model.save(path)
         found = {"seconds": round(model.history_.seconds, 1), "options": options, "threads": torch.get_num_threads()}
         files.write_beside(notes, json.dumps(found).encode())
+    found = json.loads(notes.read_text())
+    if found["options"] != options:
+        raise ValueError(
+            f"{path} must have been trained with today's options, {options}, however: {found['options']}; delete it"
+        )
     kept: HarsanyiImageClassifier = storage.load(path)
-    return Trained(kept, float(json.loads(notes.read_text())["seconds"]), options)
+    return Trained(kept, found["seconds"], found["threads"], options)
 
 
 def in_precision(model: HarsanyiImageClassifier, dtype: torch.dtype) -> HarsanyiImageClassifier:
@@ -153,6 +165,35 @@ def sub_game(
     return game
 
 
+def subgame_errors(
+    play: Callable[[int], Callable[[NDArray[np.bool_]], NDArray[Any]]],
+    explain: Callable[[int, NDArray[np.intp]], NDArray[Any]],
+    strength: NDArray[Any],
+    labels: NDArray[Any],
+    *,
+    others: bool = True,
+    n_players: int = N_PLAYERS,
+) -> tuple[float, float]:
+    """The mean error on sub-games of foreground cells for the true class, and the one that zeros would have.
+
+    Args:
+        play: The game of an image, masks (m, P) -> (m, K).
+        explain: The values of some of its players in their sub-game, (n, K).
+        strength: (N, P), of all cells of all images.
+        labels: (N,).
+        others: Whether all other cells are present or absent.
+        n_players: How many cells play.
+    """
+    each, zero = [], []
+    for i, label in enumerate(labels):
+        players = foreground(strength[i], n_players, seed=i)
+        game = sub_game(play(i), players, strength.shape[1], others)
+        exact = brute_force_shapley(game, len(players), progress=False)[:, label]
+        each.append(errors(explain(i, players)[:, label].astype(np.float64), exact))
+        zero.append(errors(np.zeros_like(exact), exact))
+    return float(np.mean(each)), float(np.mean(zero))
+
+
 class PlainCNN(nn.Module):
     """The comparable plain network: the same stem, convolutions, normalisation, residuals and readouts, no gate.
 
@@ -163,7 +204,7 @@ class PlainCNN(nn.Module):
     def __init__(self, net: HarsanyiCNN) -> None:
         super().__init__()
         self.stem = copy.deepcopy(net.stem)
-        self.paper, groups = net.gate == "activation", net.config["groups"]
+        groups, self.residual = net.config["groups"], [bool(block.residual) for block in net.blocks]
         widths = net.config["channels"]
         widths = [widths] * net.config["n_blocks"] if isinstance(widths, int) else widths
         below = net._look_through_the_stem()[0]
@@ -171,7 +212,7 @@ class PlainCNN(nn.Module):
         for level, (width, stride) in enumerate(zip(widths, net.config["strides"], strict=True)):
             options = {"stride": stride, "padding": 1, "bias": False, "groups": 1 if level == 0 else groups}
             self.convolutions.append(nn.Conv2d(below, width, 3, **options))
-            self.norms.append(nn.Identity() if self.paper else nn.BatchNorm2d(width))
+            self.norms.append(nn.Identity() if net.gate == "activation" else nn.BatchNorm2d(width))
             below = width
         self.reading = copy.deepcopy(net.reading)
         self.deciding = copy.deepcopy(net.deciding)
@@ -182,27 +223,39 @@ class PlainCNN(nn.Module):
         inner = z.new_zeros(())
         for level, (convolution, norm) in enumerate(zip(self.convolutions, self.norms, strict=True)):
             out, weight = F.relu(norm(convolution(z))), self.reading[level]
-            z = out + z if level and not self.paper and out.shape == z.shape else out
+            z = out + z if self.residual[level] else out
             inner = inner + z.permute(0, 2, 3, 1).flatten(1) @ weight.T / z[0, 0].numel() ** 0.5
         total: Tensor = inner if self.deciding is None else inner @ self.deciding.T
         return total
 
 
 def train_plain(
-    net: nn.Module, data: ImageSplit, *, epochs: int, seed: int, learning_rate: float = 2e-3, progress: bool = True
+    net: nn.Module, data: ImageSplit, *, epochs: int, seed: int, learning_rate: float = 2e-3, dataset: str | None = None
 ) -> float:
-    """Any classifier of standardised images (B, C, H, W), by AdamW with one cycle; returns the seconds."""
+    """Any classifier of standardised images (B, C, H, W), by AdamW with one cycle; returns the seconds.
+
+    With the name of a dataset, augmented and smoothed as our own network on it.
+    """
+    options = MODELS[dataset]["default"] if dataset else {}
+    black = plain_images(data, np.zeros_like(data.test[:1]))[0, :, :1, :1]
     x = plain_images(data, data.train)
     config = TrainingConfig(
         epochs=epochs, batch_size=64, learning_rate=learning_rate, schedule="onecycle", weight_decay=0.05, clip_norm=1.0
     )
 
     def loss(outputs: Tensor, y: Tensor) -> Tensor:
-        return F.cross_entropy(outputs, y, reduction="none")
+        return F.cross_entropy(outputs, y, reduction="none", label_smoothing=options.get("label_smoothing", 0.0))
+
+    def augment(x: Tensor, generator: torch.Generator) -> Tensor:
+        changes = {name: options.get(name, 0) for name in ("flip", "crop", "cutout")}
+        return augmented(x - black, generator, **changes) + black  # what comes in is black, as in our own
 
     history = fit_module(
-        net, x, torch.from_numpy(data.y_train.astype(np.int64)), loss=loss, config=config, seed=seed, progress=progress
-    )
+        net, x, torch.from_numpy(data.y_train.astype(np.int64)), loss=loss, config=config, seed=seed,
+        augment=augment if options else None,
+    )  # fmt: skip
+    if history.interrupted:
+        raise KeyboardInterrupt
     return history.seconds
 
 
