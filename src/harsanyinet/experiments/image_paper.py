@@ -33,11 +33,15 @@ PAPER: dict[str, dict[str, tuple[float, float]]] = {  # accuracy in per cent and
 N_PLAYERS = 12
 
 _BLOCK: dict[str, Any] = {"gate": "activation", "stem": "paper", "masked_share": 0.0, "learning_rate": 5e-3}
+_MNIST: dict[str, Any] = {
+    "crop": 2, "channels": [64, 64, 128, 128, 128], "n_blocks": 5, "strides": [1, 1, 2, 1, 1], "groups": 2,
+    "learning_rate": 5e-3,
+}  # fmt: skip
 _CIFAR: dict[str, Any] = {"flip": True, "crop": 3, "cutout": 6, "label_smoothing": 0.1}
 MODELS: dict[str, dict[str, dict[str, Any]]] = {
     "mnist": {
-        "default": {"crop": 2, "epochs": 12},
-        "unmasked": {"crop": 2, "epochs": 4, "masked_share": 0.0},
+        "default": {**_MNIST, "masked_share": 0.15, "epochs": 12},
+        "unmasked": {**_MNIST, "masked_share": 0.0, "epochs": 4},
         "paper": {**_BLOCK, "channels": 32, "n_blocks": 4, "crop": 2, "epochs": 8},
     },
     "cifar10": {
