@@ -327,12 +327,23 @@ def test_any_module_can_be_the_stem():
         ({"gate": "presence", "strides": [0, 1, 1, 1]}, "strides must be at least 1, however: strides=0"),
         ({"n_blocks": 0}, "n_blocks must be at least 1, however: n_blocks=0"),
         ({"beta": 0.0}, "beta must be positive and finite, however: beta=0.0"),
+        (
+            {"stem": "patch", "patch": 3},
+            "patch must divide the height and width of the images, however: patch=3, 8 x 8",
+        ),
     ],
 )
 def test_wrong_settings(options, sentence):
     with pytest.raises(ValueError, match=r".") as error:
         HarsanyiCNN(1, 8, 3, **options)
     assert str(error.value) == sentence
+
+
+def test_wrong_image_sizes():
+    with pytest.raises(ValueError, match=r"image_size must be one number, or height and width, however: .*\(8, 8, 3\)"):
+        HarsanyiCNN(3, (8, 8, 3), 2)
+    with pytest.raises(ValueError, match=r"stem must take images of shape \(3, 1, 1\), however: .*too small"):
+        HarsanyiCNN(3, 1, 2)
 
 
 def test_wrong_images():

@@ -424,6 +424,8 @@ class HarsanyiCNN(HarsanyiNet):
         output_bias: bool | None = None,
     ) -> None:
         super().__init__()
+        if np.shape(image_size) not in ((), (2,)):
+            raise ValueError(f"image_size must be one number, or height and width, however: image_size={image_size}")
         pair = np.broadcast_to(np.asarray(image_size), 2).tolist()
         size = (index(pair[0]), index(pair[1]))
         _check(in_channels=in_channels, n_outputs=n_outputs, n_blocks=n_blocks, groups=groups)

@@ -38,7 +38,7 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         gate: `"presence"`, or `"activation"` for the paper's block.
         children: Children per `"group"` of channels or per `"location"`; by default what the gate has.
         groups: Groups of channels that look at different neighbours, one of them at none: what a single cell says is
-            what is left when others are hidden. By default 4 where children are chosen per group.
+            what is left when others are hidden. By default 2 where children are chosen per group.
         strides: One number per block, 2 where the map is to become half as fine; by default it stays as fine as z0.
         stem: What turns pixels into cells: `"deep"`, `"paper"` or `"patch"`, see `harsanyinet.image.make_stem`.
         patch: Height and width of a patch.
@@ -174,7 +174,7 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         per_group = (self.children or ("group" if self.gate == "presence" else "location")) == "group"
         groups = self.groups
         if groups is None:
-            groups = math.gcd(4, *np.ravel(self.channels).tolist()) if per_group else 1
+            groups = math.gcd(2, *np.ravel(self.channels).tolist()) if per_group else 1
         net = HarsanyiCNN(
             x.shape[1], (x.shape[2], x.shape[3]), 1 if n_classes == 2 else n_classes, channels=self.channels,
             n_blocks=self.n_blocks, gate=self.gate, children=self.children, groups=groups, strides=self.strides,

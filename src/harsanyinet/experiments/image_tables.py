@@ -227,7 +227,7 @@ def _sampling_text(result: dict[str, Any]) -> str:
 
 PAPER_SECONDS = {"mnist": (243.3, 127.0), "cifar10": (205.0, 106.7)}
 COST_NETWORKS: dict[str, dict[str, Any]] = {
-    "group": {"gate": "presence", "groups": 4, "stem": "deep", "channels": 64, "n_blocks": 4},
+    "group": {"gate": "presence", "groups": 2, "stem": "deep", "channels": 64, "n_blocks": 4},
     "location": {"gate": "presence", "children": "location", "stem": "deep", "channels": 64, "n_blocks": 4},
     "paper": {"gate": "activation", "stem": "paper", "channels": 64, "n_blocks": 4},
 }
