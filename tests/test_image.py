@@ -220,6 +220,18 @@ def test_a_masked_convolution_and_its_gradient(at_a_time, w, monkeypatch):
         torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
 
 
+def assert_same_gate(found, expected, t, sigma):
+    """Values and gradients; returns the expected gradient of t."""
+    torch.testing.assert_close(found, expected, rtol=1e-13, atol=0)
+    grad = torch.randn(found.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    mine = torch.autograd.grad(found, [t, sigma], grad)
+    theirs = torch.autograd.grad(expected, [t, sigma], grad)
+    torch.testing.assert_close(mine[0], theirs[0], rtol=1e-11, atol=1e-12)
+    counted = sigma.sum(-1) > 0  # the derivative of a root of no child is nobody's
+    torch.testing.assert_close(mine[1][counted], theirs[1][counted], rtol=1e-11, atol=1e-12)
+    return theirs[0]
+
+
 @pytest.mark.parametrize("mode", ["geometric", "product"])
 def test_the_gate_and_its_gradient(mode):
     g = torch.Generator().manual_seed(0)
@@ -230,14 +242,7 @@ def test_the_gate_and_its_gradient(mode):
     near = neighbours(t[..., None], 1.0)[..., 0]
     product = (sigma * near + 1 - sigma).prod(-1)
     expected = product ** (1 / sigma.sum(-1).clamp_min(1)) if mode == "geometric" else product
-    found = neighbour_and(t, sigma, mode)
-    torch.testing.assert_close(found, expected, rtol=1e-13, atol=0)
-    grad = torch.randn(found.shape, generator=g, dtype=torch.float64)
-    mine = torch.autograd.grad(found, [t, sigma], grad)
-    theirs = torch.autograd.grad(expected, [t, sigma], grad)
-    torch.testing.assert_close(mine[0], theirs[0], rtol=1e-11, atol=1e-12)
-    counted = sigma.sum(-1) > 0  # the derivative of a root of no child is nobody's
-    torch.testing.assert_close(mine[1][counted], theirs[1][counted], rtol=1e-11, atol=1e-12)
+    assert_same_gate(neighbour_and(t, sigma, mode), expected, t, sigma)
     dead = t.detach().clone()
     dead[:, 1, 1] = 0.0
     child = neighbours((dead == 0).double()[..., None])[..., 0] * sigma.detach() > 0
@@ -256,15 +261,8 @@ def test_a_dead_child_has_the_slope_of_the_product_where_it_is_finite(mode):
     sigma.requires_grad_()
     product = (sigma * neighbours(t[..., None], 1.0)[..., 0] + 1 - sigma).prod(-1)
     expected = product ** (1 / sigma.sum(-1).clamp_min(1)) if mode == "geometric" else product
-    found = neighbour_and(t, sigma, mode)
-    torch.testing.assert_close(found, expected, rtol=1e-13, atol=0)
-    grad = torch.randn(found.shape, generator=g, dtype=torch.float64)
-    mine = torch.autograd.grad(found, [t, sigma], grad)
-    theirs = torch.autograd.grad(expected, [t, sigma], grad)
-    assert bool((theirs[0][:, 1, 1] != 0).any())
-    torch.testing.assert_close(mine[0], theirs[0], rtol=1e-11, atol=1e-12)
-    counted = sigma.sum(-1) > 0
-    torch.testing.assert_close(mine[1][counted], theirs[1][counted], rtol=1e-11, atol=1e-12)
+    of_t = assert_same_gate(neighbour_and(t, sigma, mode), expected, t, sigma)
+    assert bool((of_t[:, 1, 1] != 0).any())
 
 
 @pytest.mark.parametrize("options", [{"gamma": 1.0}, {"gate": "presence", "groups": 2, "learn_children": True}])
