@@ -18,7 +18,8 @@ from torch import nn
 from harsanyinet import backbone
 from harsanyinet.backbone import EfficientNetLite, cached_features
 from harsanyinet.games import brute_force_shapley
-from harsanyinet.image import HarsanyiCNN, pixels_per_cell
+from harsanyinet.image import HarsanyiCNN
+from harsanyinet.image_blocks import pixels_per_cell
 
 real = pytest.mark.skipif(
     find_spec(backbone._PACKAGE) is None, reason=f"{backbone._PACKAGE} is not installed: harsanyinet[backbone]"

@@ -8,10 +8,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from harsanyinet import image
+from harsanyinet import image_blocks
 from harsanyinet.certificate import verify
 from harsanyinet.games import brute_force_shapley, harsanyi_dividends
-from harsanyinet.image import HarsanyiCNN, inside, masked_convolution, neighbour_and, neighbours, pixels_per_cell
+from harsanyinet.image import HarsanyiCNN
+from harsanyinet.image_blocks import inside, masked_convolution, neighbour_and, neighbours, pixels_per_cell
 from harsanyinet.network import HarsanyiNet, condensed
 
 CASES = {
@@ -204,7 +205,7 @@ def plain_masked(z, weight, sigma):
 @pytest.mark.parametrize("at_a_time", [1, 2, 3])
 @pytest.mark.parametrize("w", [1, 5])
 def test_a_masked_convolution_and_its_gradient(at_a_time, w, monkeypatch):
-    monkeypatch.setattr(image, "_GATHERED", at_a_time * 4 * w * 2 * 9)
+    monkeypatch.setattr(image_blocks, "_GATHERED", at_a_time * 4 * w * 2 * 9)
     g = torch.Generator().manual_seed(0)
     z = torch.randn(3, 4, w, 2, generator=g, dtype=torch.float64, requires_grad=True)
     weight = torch.randn(6, 18, generator=g, dtype=torch.float64, requires_grad=True)

@@ -234,7 +234,7 @@ def test_a_certificate(model, data):
 def test_a_model_of_images_is_not_one_of_a_table(model, tmp_path, capsys):
     model.save(tmp_path / "model.hnet")
     assert main(["verify", str(tmp_path / "model.hnet"), "rows.csv"]) != 0
-    assert "the model must be one of a table, however:" in capsys.readouterr().err
+    assert "must hold a model of a table, however: it holds a HarsanyiImageClassifier" in capsys.readouterr().err
 
 
 def test_files(model, data, tmp_path):

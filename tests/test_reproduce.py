@@ -11,7 +11,7 @@ import torch
 
 from harsanyinet.cli import main
 from harsanyinet.datasets import TableSplit
-from harsanyinet.experiments import paper, reproduce, tabular_figures, tabular_tables
+from harsanyinet.experiments import paper, reproduce, results, tabular_figures, tabular_tables
 from harsanyinet.experiments.census import label_coded
 
 NAMES = ("table1", "table2", "training-cost", "convergence", "sparsity", "examples")
@@ -119,3 +119,12 @@ def test_census_with_every_row_has_a_category_for_what_is_missing():
     assert (len(data.x), len(data.x_test), len(part.x)) == (32561, 16281, 30162)
     assert "?" in set(data.split.train["workclass"])
     assert bool(data.x.isfinite().all())
+
+
+def test_numbers_of_a_result_share_a_line(tmp_path):
+    result = {
+        "image": [[[0, 255], [1, 2]], [[3, 4], [5, 6]]], "names": ["[1,\n 2]", "b"], "mixed": [[1], {"a": [None, True]}]
+    }  # fmt: skip
+    results.write(path := tmp_path / "result.json", result)
+    assert json.loads(path.read_text()) == result
+    assert ' "image": [ [ [ 0, 255 ], [ 1, 2 ] ], [ [ 3, 4 ], [ 5, 6 ] ] ],' in path.read_text().splitlines()

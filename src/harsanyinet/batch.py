@@ -248,8 +248,8 @@ def verify_file(
     loaded = storage.load(model)
     if isinstance(loaded, HarsanyiImageClassifier | HarsanyiCNN):
         raise ValueError(
-            f"the model must be one of a table, however: {model} is one of images; in Python call "
-            "harsanyinet.verify(harsanyinet.load(path), images)"
+            f"{model} must hold a model of a table, however: it holds a {type(loaded).__name__}; for images there is "
+            "harsanyinet.verify(harsanyinet.load(path), images) in Python"
         )
     if not isinstance(loaded, TableModel):
         net = loaded.double() if double else loaded

@@ -21,7 +21,8 @@ from torch.nn import functional as F
 
 from harsanyinet import files
 from harsanyinet.explanation import Explanation
-from harsanyinet.image import Children, Gate, HarsanyiCNN, StemName
+from harsanyinet.image import Children, HarsanyiCNN
+from harsanyinet.image_blocks import Gate, StemName
 from harsanyinet.network import check_present
 from harsanyinet.training import TrainingConfig, fit_module
 
@@ -40,7 +41,7 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         groups: Groups of channels that look at different neighbours, one of them at none: what a single cell says is
             what is left when others are hidden. By default 2 where children are chosen per group.
         strides: One number per block, 2 where the map is to become half as fine; by default it stays as fine as z0.
-        stem: What turns pixels into cells: `"deep"`, `"paper"` or `"patch"`, see `harsanyinet.image.make_stem`.
+        stem: What turns pixels into cells: `"deep"`, `"paper"` or `"patch"`, see `harsanyinet.image_blocks.make_stem`.
         patch: Height and width of a patch.
         readout: `"shared"`: a cell counts alike wherever it is, or `"cell"`: every place has weights of its own.
         beta: Steepness of the straight-through gradient of the children; by default 100.

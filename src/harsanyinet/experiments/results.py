@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,10 @@ def prepare(path: Path) -> None:
 
 
 def write(path: Path, result: dict[str, Any]) -> None:
-    """Writes a result as JSON, whole or not at all."""
-    files.write_beside(path, (json.dumps(result, indent=1, allow_nan=False) + "\n").encode())
+    """Writes a result as JSON, whole or not at all; a list of numbers, however deep, is one line."""
+    text = json.dumps(result, indent=1, allow_nan=False)
+    text = re.sub(r"\[[^\"{}]*\]", lambda numbers: re.sub(r"\n\s*", " ", numbers[0]), text)
+    files.write_beside(path, (text + "\n").encode())
 
 
 def append(path: Path, record: dict[str, Any]) -> None:

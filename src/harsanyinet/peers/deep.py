@@ -19,7 +19,8 @@ from torch.nn import functional as F
 
 from harsanyinet.blocks import ActivationBlock, and_gate_
 from harsanyinet.explanation import need_package
-from harsanyinet.image import HarsanyiCNN, LocationBlock, masked_convolution, neighbour_and, scattered
+from harsanyinet.image import HarsanyiCNN
+from harsanyinet.image_blocks import LocationBlock, masked_convolution, neighbour_and, scattered
 from harsanyinet.mlp import HarsanyiMLP
 from harsanyinet.network import HarsanyiNet
 
