@@ -148,7 +148,7 @@ def images(result: dict[str, Any]) -> str:
                 f"| {image_paper.DATASETS[dataset]} | {NAMES[method]}, {row['size']} | {published[0]} | "
                 f"{row['accuracy']:.2f} | {row['accuracy_half_hidden']:.2f} | {published[1]} | "
                 f"{row['rmse_float32']:.2e} | {row['rmse_float64']:.2e} | "
-                f"{' x '.join(map(str, row['pixels_per_cell']))} | {row['train_seconds'] / 60:.0f} |"
+                f"{' x '.join(map(str, row['pixels_per_cell']))} | {row['train_seconds'] / 60:.2g} |"
             )
     return "\n".join(lines)
 

@@ -155,7 +155,7 @@ def _table1_text(result: dict[str, Any]) -> str:
             share = f"{row['rmse_float64'] / zero:.2g}" if zero else ""
             lines.append(
                 f"| {DATASETS[dataset]} | {NAMES[method]} | {row['size']} | {row['epochs']}, "
-                f"{row['train_seconds'] / 60:.0f} | {sees} | {published[0]:.2f} | {row['accuracy']:.2f} | {hidden} | "
+                f"{row['train_seconds'] / 60:.2g} | {sees} | {published[0]:.2f} | {row['accuracy']:.2f} | {hidden} | "
                 f"{published[1]:.3g} | {row['rmse_float32']:.2e} | {row['rmse_float64']:.2e} | "
                 f"{row['max_logit']:.1f} | {share} |"
             )
