@@ -33,15 +33,14 @@ PAPER: dict[str, dict[str, tuple[float, float]]] = {  # accuracy in per cent and
 N_PLAYERS = 12
 
 _BLOCK: dict[str, Any] = {"gate": "activation", "stem": "paper", "masked_share": 0.0, "learning_rate": 5e-3}
-_MNIST: dict[str, Any] = {
-    "crop": 2, "channels": [64, 64, 128, 128, 128], "n_blocks": 5, "strides": [1, 1, 2, 1, 1], "groups": 2,
-    "learning_rate": 5e-3,
+_GROUPS: dict[str, Any] = {
+    "channels": [64, 64, 128, 128, 128], "n_blocks": 5, "strides": [1, 1, 2, 1, 1], "groups": 2, "learning_rate": 5e-3,
 }  # fmt: skip
 _CIFAR: dict[str, Any] = {"flip": True, "crop": 3, "cutout": 6, "label_smoothing": 0.1}
 MODELS: dict[str, dict[str, dict[str, Any]]] = {
     "mnist": {
-        "default": {**_MNIST, "masked_share": 0.15, "epochs": 12},
-        "unmasked": {**_MNIST, "masked_share": 0.0, "epochs": 4},
+        "default": {**_GROUPS, "crop": 2, "masked_share": 0.15, "epochs": 12},
+        "unmasked": {**_GROUPS, "crop": 2, "masked_share": 0.0, "epochs": 4},
         "paper": {**_BLOCK, "channels": 32, "n_blocks": 4, "crop": 2, "epochs": 8},
     },
     "cifar10": {
@@ -49,6 +48,7 @@ MODELS: dict[str, dict[str, dict[str, Any]]] = {
             **_CIFAR, "channels": [64, 64, 128, 128, 128, 256, 256], "n_blocks": 7, "strides": [1, 1, 2, 1, 1, 2, 1],
             "groups": 1, "masked_share": 0.0, "learning_rate": 3e-3, "epochs": 16,
         },
+        "masked": {**_GROUPS, **_CIFAR, "masked_share": 0.3, "epochs": 8},
         "paper": {**_BLOCK, **_CIFAR, "channels": 64, "n_blocks": 4, "beta": 1000.0, "gamma": 1.0, "epochs": 6},
     },
 }  # fmt: skip
