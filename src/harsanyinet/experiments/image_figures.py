@@ -399,7 +399,7 @@ def _draw_sparsity(result: dict[str, Any]) -> dict[str, Any]:
     ax = figure.subplots()
     for (network, row), colour in zip(result["networks"].items(), COLOURS, strict=False):
         ax.plot(np.arange(1, len(row["curve"])), row["curve"][:-1], color=colour, label=network)
-    ax.axhline(0.05, color="0.6", ls=":", lw=1)
+    ax.axhline(0.05, color="0.6", ls=":", lw=1, label="5 % of the strongest")
     ax.set(yscale="log", xlabel="sets of regions, strongest first", ylabel="mean |dividend| / strongest", title="MNIST")
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend()
