@@ -299,6 +299,10 @@ def test_any_module_can_be_the_stem():
     np.testing.assert_allclose(net.explain(x).values[0], exact, rtol=0, atol=1e-12)
     with pytest.raises(ValueError, match=r"stem must return a map .*, however: \(1, 2\)"):
         HarsanyiCNN(1, 4, 2, stem=nn.Sequential(nn.Flatten(), nn.Linear(16, 2)))
+    stem.train()[0].eval()
+    with pytest.raises(ValueError, match=r"stem must take images of shape \(1, 8, 12\), however:"):
+        HarsanyiCNN(1, (8, 12), 2, stem=stem)
+    assert [part.training for part in stem] == [False, True]
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from harsanyinet.experiments import image_backbone, image_figures, image_paper, 
 from harsanyinet.image import HarsanyiCNN
 from harsanyinet.image_datasets import load_digit_images
 from harsanyinet.image_estimator import HarsanyiImageClassifier
+from harsanyinet.peers import FastSHAP
 
 NAMES = (
     "image-table1", "image-sampling-error", "image-training-cost", "robustness", "image-maps", "receptive-fields",
@@ -103,11 +104,29 @@ def test_only_a_finished_network_of_today_is_kept(tmp_path, monkeypatch):
             image_paper.trained(small("mnist"), "mnist", "default", tmp_path, True)
     assert not list(tmp_path.glob("*.hnet"))
     image_paper.trained(small("mnist"), "mnist", "default", tmp_path, True)
+    assert {path.suffix for path in tmp_path.iterdir()} == {".hnet", ".json"}
     monkeypatch.setitem(image_paper.MODELS["mnist"], "default", {"crop": 1})
     with pytest.raises(
         ValueError, match=r"mnist_default_0.hnet must have been trained with today's options.*delete it"
     ):
         image_paper.trained(small("mnist"), "mnist", "default", tmp_path, True)
+    (tmp_path / "mnist_default_0.hnet").unlink()
+    assert image_paper.trained(small("mnist"), "mnist", "default", tmp_path, True).options["crop"] == 1
+
+
+@pytest.mark.usefixtures("tiny")
+def test_a_rival_that_was_interrupted_is_no_result(tmp_path, monkeypatch):
+    fit = FastSHAP.fit
+
+    def interrupted(self, x):
+        fit(self, x)
+        self.history_ = replace(self.history_, interrupted=True)
+        return self
+
+    monkeypatch.setattr(FastSHAP, "fit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        reproduce.run("image-maps", tmp_path, quick=True)
+    assert not list(tmp_path.glob("*.jsonl"))
 
 
 @pytest.mark.usefixtures("tiny")

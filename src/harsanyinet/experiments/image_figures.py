@@ -15,7 +15,7 @@ from harsanyinet import maps
 from harsanyinet.experiments import image_paper
 from harsanyinet.experiments.image_paper import DATASETS
 from harsanyinet.experiments.image_tables import ResNet
-from harsanyinet.experiments.reproduce import Cell, Experiment
+from harsanyinet.experiments.reproduce import Cell, Experiment, nested
 from harsanyinet.experiments.tabular_figures import COLOURS
 from harsanyinet.games import evaluate, moebius_transform
 from harsanyinet.image import HarsanyiCNN
@@ -67,6 +67,8 @@ def _maps(cell: Cell, models: Path, quick: bool) -> Cell:
         net, net.n_players, net.n_outputs, explainer=_UNet(x.shape[1], net.n_outputs), coalitions=4, learning_rate=1e-3,
         batch_size=64, epochs=1 if quick else 5, patience=5, validation_coalitions=16, seed=0,
     ).fit(image_paper.standardised(model, data.train[:n_fit]))  # fmt: skip
+    if fast.history_.interrupted:
+        raise KeyboardInterrupt
     by_fast = fast.explain(x)
     exact = net.explain(x).values.astype(np.float64)
     found = []
@@ -112,11 +114,7 @@ MAP_NAMES = {
 
 
 def _maps_summary(records: list[Cell]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for record in records:
-        kept = {key: value for key, value in record.items() if key not in ("cell", "seconds")}
-        found.setdefault(record["cell"]["dataset"], {})[record["cell"]["network"]] = kept
-    return {"datasets": found}
+    return {"datasets": nested(records, "dataset", "network")}
 
 
 def _maps_text(result: dict[str, Any]) -> str:
@@ -243,21 +241,17 @@ def _family(net: HarsanyiCNN, level: int, unit: int) -> dict[str, Any]:
 
 
 def _fields_summary(records: list[Cell]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for record in records:
-        for example in record["examples"]:
-            union = np.any([child["field"] for child in example["children"]], axis=0)
-            example["union_of_children"] = bool((union == np.array(example["field"])).all())
-        kept = {key: value for key, value in record.items() if key not in ("cell", "seconds")}
-        found.setdefault(record["cell"]["dataset"], {})[record["cell"]["network"]] = kept
-    return {"datasets": found}
+    for example in (example for record in records for example in record["examples"]):
+        union = np.any([child["field"] for child in example["children"]], axis=0)
+        example["union_of_children"] = bool((union == np.array(example["field"])).all())
+    return {"datasets": nested(records, "dataset", "network")}
 
 
 def _fields_text(result: dict[str, Any]) -> str:
     lines = [
-        "| dataset | network | cells of a receptive field, mean per block | cells in all | fields are the union of the "
-        "children's |",
-        "| --- " * 5 + "|",
+        "| dataset | network | cells of a receptive field, mean per block | cells in all | drawn units | their fields "
+        "are the union of the children's |",
+        "| --- " * 6 + "|",
     ]
     for dataset, networks in result["datasets"].items():
         for network, row in networks.items():
@@ -265,7 +259,7 @@ def _fields_text(result: dict[str, Any]) -> str:
             checked = all(example["union_of_children"] for example in row["examples"])
             lines.append(
                 f"| {DATASETS[dataset]} | {NETWORKS[network]} | {sizes} | {row['cells'][0] * row['cells'][1]} | "
-                f"{'yes' if checked else 'NO'} |"
+                f"{len(row['examples'])} | {'yes' if checked else 'NO'} |"
             )
     return "\n".join(lines)
 
@@ -375,11 +369,7 @@ def _regions(image: NDArray[np.uint8], seed: int, n: int = 8, side: int = 3) -> 
 
 
 def _sparsity_summary(records: list[Cell]) -> dict[str, Any]:
-    return {
-        "networks": {
-            r["cell"]["network"]: {k: v for k, v in r.items() if k not in ("cell", "seconds")} for r in records
-        }
-    }
+    return {"networks": nested(records, "network")}
 
 
 def _sparsity_text(result: dict[str, Any]) -> str:

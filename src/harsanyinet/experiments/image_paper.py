@@ -65,9 +65,10 @@ FULL_SIZE: dict[str, dict[str, dict[str, Any]]] = {
     )
     for long in ({"epochs": 400, "batch_size": 32, "device": "cuda", "mixed_precision": True},)
 }
-"""The paper's own sizes, for a GPU: ``HarsanyiImageClassifier(**FULL_SIZE["cifar10"]["table"])``.
+"""The paper's own sizes and epochs, for a GPU: ``HarsanyiImageClassifier(**FULL_SIZE["cifar10"]["table"])``.
 
-The paper's table has MNIST as 32 x 32 pixels: ``np.pad(images, ((0, 0), (2, 2), (2, 2)))``.
+Optimiser and augmentation are ours. The paper's table has MNIST resized to 32 x 32 pixels; padded to that size:
+``np.pad(images, ((0, 0), (2, 2), (2, 2), (0, 0)))``.
 """
 
 Values = NDArray[np.float64]
@@ -111,6 +112,7 @@ def trained(data: ImageSplit, dataset: str, name: str, models: Path, quick: bool
         model.save(path)
         found = {"seconds": round(model.history_.seconds, 1), "options": options, "threads": torch.get_num_threads()}
         files.write_beside(notes, json.dumps(found).encode())
+        path.with_suffix(".checkpoint").unlink(missing_ok=True)
     found = json.loads(notes.read_text())
     if found["options"] != options:
         raise ValueError(
@@ -118,12 +120,6 @@ def trained(data: ImageSplit, dataset: str, name: str, models: Path, quick: bool
         )
     kept: HarsanyiImageClassifier = storage.load(path)
     return Trained(kept, found["seconds"], found["threads"], options)
-
-
-def in_precision(model: HarsanyiImageClassifier, dtype: torch.dtype) -> HarsanyiImageClassifier:
-    """The same model, computing in float32 or float64 from now on."""
-    model.network_.to(dtype)
-    return model
 
 
 def accuracy(model: HarsanyiImageClassifier, data: ImageSplit, hidden: float = 0.0) -> float:
@@ -265,10 +261,15 @@ def train_plain(
 
 def plain_images(data: ImageSplit, images: NDArray[np.uint8], dtype: torch.dtype = torch.float32) -> Tensor:
     """(N, C, H, W), standardised by the training images of each channel."""
-    flat = data.train[:5000].reshape(-1, *data.train.shape[3:] or (1,)).astype(np.float64) / 255
+    mean, scale = channel_scale(data)
     x = images.reshape(*images.shape[:3], -1).transpose(0, 3, 1, 2) / 255
-    scaled = (x - flat.mean(0)[:, None, None]) / flat.std(0)[:, None, None]
-    return torch.from_numpy(np.ascontiguousarray(scaled)).to(dtype)
+    return torch.from_numpy(np.ascontiguousarray((x - mean) / scale)).to(dtype)
+
+
+def channel_scale(data: ImageSplit) -> tuple[Values, Values]:
+    """Mean and standard deviation of each channel of the training images, (C, 1, 1)."""
+    flat = data.train[:5000].reshape(-1, *data.train.shape[3:] or (1,)).astype(np.float64) / 255
+    return flat.mean(0)[:, None, None], flat.std(0)[:, None, None]
 
 
 def plain_accuracy(net: nn.Module, data: ImageSplit) -> float:

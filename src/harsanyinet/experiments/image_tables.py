@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from harsanyinet import files
 from harsanyinet.experiments import image_paper
 from harsanyinet.experiments.image_paper import DATASETS, N_PLAYERS
-from harsanyinet.experiments.reproduce import Cell, Experiment
+from harsanyinet.experiments.reproduce import Cell, Experiment, nested
 from harsanyinet.image import HarsanyiCNN
 from harsanyinet.image_datasets import ImageSplit
 from harsanyinet.peers import DeepConvShapNet, ShallowConvShapNet, curve
@@ -26,7 +26,7 @@ from harsanyinet.peers import DeepConvShapNet, ShallowConvShapNet, curve
 NAMES = {
     "default": "HarsanyiCNN, presence gate",
     "unmasked": "the same, 4 epochs, without masks in training",
-    "masked": "the same with two groups, smaller, with masks in training",
+    "masked": "HarsanyiCNN, presence gate, two groups, masks in training",
     "paper": "HarsanyiCNN, the paper's block",
     "shallow_shapnet": "Shallow ShapNet",
     "deep_shapnet": "Deep ShapNet",
@@ -62,7 +62,7 @@ def _table1(cell: Cell, models: Path, quick: bool) -> Cell:
     strength = image_paper.strength_of_cells(net, image_paper.standardised(model, data.test[rows]))
     found["max_logit"] = float(np.abs(model.decision_function(data.test[:2000])).max())
     for dtype in (torch.float32, torch.float64):
-        image_paper.in_precision(model, dtype)
+        net.to(dtype)
         ex = net.explain(x := image_paper.standardised(model, data.test[rows]))
         error, zero = image_paper.subgame_errors(
             lambda i, x=x: net.game(x, i),  # type: ignore[misc]
@@ -134,19 +134,16 @@ def _player(net: nn.Module, image: Tensor) -> Any:
 
 
 def _table1_summary(records: list[Cell]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for record in records:
-        cell = record["cell"]
-        row = {name: value for name, value in record.items() if name != "cell"}
-        found.setdefault(cell["dataset"], {})[cell["method"]] = row
+    found = nested(records, "dataset", "method")
     return {"paper": image_paper.PAPER, "datasets": found, "models": image_paper.MODELS}
 
 
 def _table1_text(result: dict[str, Any]) -> str:
     lines = [
         "| dataset | network | blocks x channels | epochs, minutes here | pixels per cell | accuracy, paper | ours | "
-        "half of the cells hidden | error, paper | float32 | float64 | max abs(logit) | error / error of zero |",
-        "| --- " * 13 + "|",
+        "half of the cells hidden | error, paper | float32 | float64 | max abs(logit) | error / error of zero | "
+        "from single cells, % | from sets of more than half of the cells, % |",
+        "| --- " * 15 + "|",
     ]
     for dataset, methods in result["datasets"].items():
         for method, row in methods.items():
@@ -154,11 +151,14 @@ def _table1_text(result: dict[str, Any]) -> str:
             hidden = f"{row['accuracy_half_hidden']:.2f}" if "accuracy_half_hidden" in row else ""
             sees, zero = " x ".join(map(str, row["pixels_per_cell"])), row["rmse_of_zero"]
             share = f"{row['rmse_float64'] / zero:.2g}" if zero else ""
+            orders = row.get("order_spectrum", [])
+            single, large = orders[1:2], orders[len(orders) // 2 + 1 :]
+            parts = [f"{100 * sum(some):.0f}" if orders else "" for some in (single, large)]
             lines.append(
                 f"| {DATASETS[dataset]} | {NAMES[method]} | {row['size']} | {row['epochs']}, "
                 f"{row['train_seconds'] / 60:.2g} | {sees} | {published[0]:.2f} | {row['accuracy']:.2f} | {hidden} | "
                 f"{published[1]:.3g} | {row['rmse_float32']:.2e} | {row['rmse_float64']:.2e} | "
-                f"{row['max_logit']:.1f} | {share} |"
+                f"{row['max_logit']:.1f} | {share} | {parts[0]} | {parts[1]} |"
             )
     return "\n".join(lines)
 
@@ -211,15 +211,15 @@ def _sampling_summary(records: list[Cell]) -> dict[str, Any]:
 def _sampling_text(result: dict[str, Any]) -> str:
     lines = [
         "| dataset | images | orders | rows through the network | distance, paper | distance, ours | its own standard "
-        "error | distance x root of orders |",
-        "| --- " * 8 + "|",
+        "error | distance x root of orders | distance of zero |",
+        "| --- " * 9 + "|",
     ]
     for dataset, row in result["datasets"].items():
         for m, n_rows, error, own in zip(row["orders"], row["rows"], row["rmse"], row["standard_error"], strict=True):
             published = result["paper"][dataset].get(str(m))
             lines.append(
                 f"| {DATASETS[dataset]} | {row['images']} | {m:,} | {n_rows:,} | {published or ''} | {error:.4f} | "
-                f"{own:.4f} | {error * m**0.5:.2f} |"
+                f"{own:.4f} | {error * m**0.5:.2f} | {row['rmse_of_zero']:.4f} |"
             )
     return "\n".join(lines)
 
@@ -404,8 +404,8 @@ def _robustness(cell: Cell, models: Path, quick: bool) -> Cell:
         x = image_paper.standardised(model, data.test[:n_accuracy])
     else:
         net = _resnet(data, models, quick)
-        flat = data.train[:5000].reshape(-1, 3) / 255
-        mean, scale = (torch.from_numpy(v).float()[:, None, None] for v in (flat.mean(0), flat.std(0)))
+        found["epochs"] = 1 if quick else RESNET_EPOCHS
+        mean, scale = (torch.from_numpy(v).float() for v in image_paper.channel_scale(data))
         x = image_paper.plain_images(data, data.test[:n_accuracy])
     net.eval()
     pieces = zip(torch.split(x, 250), torch.split(y, 250), strict=True)
@@ -420,7 +420,8 @@ def _robustness(cell: Cell, models: Path, quick: bool) -> Cell:
         natural, adversarial = (net.explain(images).values.astype(np.float64) for images in both)
         changes = [float(np.linalg.norm((a - b)[:, k])) for a, b, k in zip(natural, adversarial, y, strict=False)]
         sizes = [float(np.linalg.norm(a[:, k])) for a, k in zip(natural, y, strict=False)]
-        found["l2_change_of_the_first"] = float(np.mean(changes[:ROBUSTNESS_IMAGES]))
+        for name, each in (("l2_change_of_the_first", changes), ("l2_values_of_the_first", sizes)):
+            found[name] = float(np.mean(each[:ROBUSTNESS_IMAGES]))
     else:
         n = (x.shape[2] // 2) * (x.shape[3] // 2)  # patches of 2 x 2 pixels
         budget = 2 + (4 if quick else ROBUSTNESS_ORDERS) * (n - 1)
@@ -430,11 +431,12 @@ def _robustness(cell: Cell, models: Path, quick: bool) -> Cell:
             def difference(masks: NDArray[np.bool_], before: Any = before, after: Any = after) -> Any:
                 return before(masks) - after(masks)
 
-            moved = curve("antithetic", difference, n, [budget], seed=i)[0]
-            of_noise = float((np.asarray(moved.standard_error) ** 2).sum())
-            changes.append(max(float((moved.values**2).sum()) - of_noise, 0.0) ** 0.5)  # noise adds in squares
-            noise.append(of_noise**0.5)
-            sizes.append(float(np.linalg.norm(curve("antithetic", before, n, [budget], seed=i)[0].values)))
+            for game, norms in ((difference, changes), (before, sizes)):
+                estimate = curve("antithetic", game, n, [budget], seed=i)[0]
+                of_noise = float((np.asarray(estimate.standard_error) ** 2).sum())
+                norms.append(max(float((estimate.values**2).sum()) - of_noise, 0.0) ** 0.5)  # noise adds in squares
+                if game is difference:
+                    noise.append(of_noise**0.5)
     return found | {
         "l2_change": float(np.mean(changes)), "l2_noise": float(np.mean(noise)) if noise else 0.0,
         "l2_values": float(np.mean(sizes)), "images": n_values,
@@ -452,12 +454,12 @@ def _patches(net: nn.Module, image: Tensor, label: int) -> Any:
 
 
 def _resnet(data: ImageSplit, models: Path, quick: bool) -> ResNet:
-    path = models / "cifar10_resnet18.safetensors"
+    epochs = 1 if quick else RESNET_EPOCHS
+    path = models / f"cifar10_resnet18_{epochs}_epochs.safetensors"
     net = ResNet(data.train.shape[3], len(data.class_names), width=4 if quick else 16)
     if path.exists():
         net.load_state_dict(load_file(path))
     else:
-        epochs = 1 if quick else RESNET_EPOCHS
         image_paper.train_plain(net, data, epochs=epochs, seed=0, learning_rate=5e-3, dataset="cifar10")
         models.mkdir(parents=True, exist_ok=True)
         files.write_beside(path, save(net.state_dict()))
@@ -465,28 +467,26 @@ def _resnet(data: ImageSplit, models: Path, quick: bool) -> ResNet:
 
 
 def _robustness_summary(records: list[Cell]) -> dict[str, Any]:
-    return {
-        "paper": PAPER_ROBUSTNESS,
-        "networks": {r["cell"]["network"]: {k: v for k, v in r.items() if k != "cell"} for r in records},
-    }
+    return {"paper": PAPER_ROBUSTNESS, "networks": nested(records, "network")}
 
 
 def _robustness_text(result: dict[str, Any]) -> str:
-    names = {
-        "harsanyinet": "HarsanyiCNN, presence gate, exact values",
-        "resnet": f"ResNet-18 of a quarter of the width, {RESNET_EPOCHS} epochs, sampled values",
-    }
     lines = [
         "| CIFAR-10, FGSM 8/255 | accuracy | attacked, paper | attacked, ours | l2 change of values, paper | ours | "
         "images | sampling noise, taken out | l2 norm of the values | change / norm |",
         "| --- " * 10 + "|",
     ]
-    for network, row in result["networks"].items():
-        published = result["paper"][network]
-        first = f" ({row['l2_change_of_the_first']:.2f} on the first 8)" if "l2_change_of_the_first" in row else ""
+    exact, sampled = result["networks"]["harsanyinet"], result["networks"]["resnet"]
+    first = {name: exact[f"{name}_of_the_first"] for name in ("l2_change", "l2_values")} | {"images": sampled["images"]}
+    resnet = f"ResNet-18 of a quarter of the width, {sampled['epochs']} epochs, sampled values"
+    for name, row, published in (
+        ("HarsanyiCNN, presence gate, exact values", exact, result["paper"]["harsanyinet"]),
+        ("the same, the images of the ResNet's values", exact | first, result["paper"]["harsanyinet"]),
+        (resnet, sampled, result["paper"]["resnet"]),
+    ):
         lines.append(
-            f"| {names[network]} | {row['accuracy']:.2f} | {published[0]:.2f} | {row['accuracy_attacked']:.2f} | "
-            f"{published[1]:.2f} | {row['l2_change']:.2f}{first} | {row['images']} | {row['l2_noise']:.2f} | "
+            f"| {name} | {row['accuracy']:.2f} | {published[0]:.2f} | {row['accuracy_attacked']:.2f} | "
+            f"{published[1]:.2f} | {row['l2_change']:.2f} | {row['images']} | {row['l2_noise']:.2f} | "
             f"{row['l2_values']:.2f} | {row['l2_change'] / row['l2_values']:.2f} |"
         )
     return "\n".join(lines)

@@ -101,6 +101,17 @@ def _key(cell: Cell) -> tuple[tuple[str, Any], ...]:
     return tuple(sorted(cell.items()))
 
 
+def nested(records: Iterable[Cell], *names: str) -> dict[str, Any]:
+    """What was measured, in dictionaries by some fields of the cells, without the cell and the time it took."""
+    found: dict[str, Any] = {}
+    for record in records:
+        place = found
+        for name in names:
+            place = place.setdefault(record["cell"][name], {})
+        place.update({key: value for key, value in record.items() if key not in ("cell", "seconds")})
+    return found
+
+
 def grouped(records: Iterable[Cell], *names: str) -> dict[tuple[Any, ...], list[Cell]]:
     """Records by some fields of their cells, in the order in which they come."""
     found: dict[tuple[Any, ...], list[Cell]] = {}
