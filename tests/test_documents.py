@@ -36,7 +36,7 @@ def test_the_python_blocks_run_in_order(tmp_path, monkeypatch, capsys):
 
 def test_every_result_stands_in_a_document():
     there = [name for name in TABLES if (ROOT / "results" / f"{name.removesuffix(', in short')}.json").exists()]
-    shown = [name + short for page in PAGES for name, short, _ in SECTION.findall((ROOT / page).read_text())]
+    shown = [name + short for page in PAGES for _, name, short in SECTION.findall((ROOT / page).read_text())]
     assert sorted(shown) == sorted(there)
 
 
@@ -50,7 +50,7 @@ def test_the_tables_are_those_of_the_result_files(page):
 def test_a_changed_result_changes_the_text(page, tmp_path):
     (tmp_path / "results").mkdir()
     text = (ROOT / page).read_text()
-    for name, _, _ in SECTION.findall(text):
+    for _, name, _ in SECTION.findall(text):
         content = (ROOT / "results" / f"{name}.json").read_text()
         (tmp_path / "results" / f"{name}.json").write_text(
             re.sub(r'"(accuracy|explain_us_per_row|mean)": [\d.]+', r'"\1": 77.7', content)

@@ -12,16 +12,15 @@ from harsanyinet.experiments import image_paper, reproduce
 from harsanyinet.experiments.image_tables import NAMES
 
 PAGES = ("README.md", "docs/REPRODUCTION.md")
-SECTION = re.compile(r"<!-- results/(\w+)\.json(, in short)? -->\n(.*?)<!-- end -->", re.DOTALL)
+SECTION = re.compile(r"(<!-- results/(\w+)\.json(, in short)? -->\n).*?(?=<!-- end -->)", re.DOTALL)
 
 
 def fill(text: str, root: Path) -> str:
     """A page with every marked section made anew from its result file."""
 
     def anew(section: re.Match[str]) -> str:
-        name, short, old = section.groups(default="")
-        table = TABLES[name + short](json.loads((root / f"results/{name}.json").read_text()))
-        return section[0].replace(f"-->\n{old}", f"-->\n{table}\n", 1)
+        head, name, short = section.groups(default="")
+        return head + TABLES[name + short](json.loads((root / f"results/{name}.json").read_text())) + "\n"
 
     return SECTION.sub(anew, text)
 

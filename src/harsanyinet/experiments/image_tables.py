@@ -431,12 +431,10 @@ def _robustness(cell: Cell, models: Path, quick: bool) -> Cell:
             def difference(masks: NDArray[np.bool_], before: Any = before, after: Any = after) -> Any:
                 return before(masks) - after(masks)
 
-            for game, norms in ((difference, changes), (before, sizes)):
-                estimate = curve("antithetic", game, n, [budget], seed=i)[0]
-                of_noise = float((np.asarray(estimate.standard_error) ** 2).sum())
-                norms.append(max(float((estimate.values**2).sum()) - of_noise, 0.0) ** 0.5)  # noise adds in squares
-                if game is difference:
-                    noise.append(of_noise**0.5)
+            moved, of_noise = _sampled_norm(difference, n, budget, seed=i)
+            changes.append(moved)
+            noise.append(of_noise)
+            sizes.append(_sampled_norm(before, n, budget, seed=i)[0])
     return found | {
         "l2_change": float(np.mean(changes)), "l2_noise": float(np.mean(noise)) if noise else 0.0,
         "l2_values": float(np.mean(sizes)), "images": n_values,
@@ -446,6 +444,13 @@ def _robustness(cell: Cell, models: Path, quick: bool) -> Cell:
 ROBUSTNESS_ORDERS = 100
 ROBUSTNESS_IMAGES = 8
 RESNET_EPOCHS = 6
+
+
+def _sampled_norm(game: Any, n: int, budget: int, seed: int) -> tuple[float, float]:
+    """The l2 norm of sampled values without the noise of sampling, which adds in squares; and that noise."""
+    estimate = curve("antithetic", game, n, [budget], seed=seed)[0]
+    noise = float((np.asarray(estimate.standard_error) ** 2).sum())
+    return max(float((estimate.values**2).sum()) - noise, 0.0) ** 0.5, noise**0.5
 
 
 def _patches(net: nn.Module, image: Tensor, label: int) -> Any:
