@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from harsanyinet.explanation import Explanation
-from harsanyinet.mlp import HarsanyiMLP
-from harsanyinet.network import HarsanyiNet
-
 if TYPE_CHECKING:
     from harsanyinet.attribution import Attribution
     from harsanyinet.certificate import Certificate, verify
-    from harsanyinet.estimators import HarsanyiClassifier, HarsanyiRegressor
+    from harsanyinet.explanation import Explanation
     from harsanyinet.image import HarsanyiCNN
     from harsanyinet.image_estimator import HarsanyiImageClassifier
+    from harsanyinet.mlp import HarsanyiMLP
+    from harsanyinet.network import HarsanyiNet
     from harsanyinet.storage import load, save
+    from harsanyinet.tables.estimators import HarsanyiClassifier, HarsanyiRegressor
 
 __version__ = "0.1.0"
 __all__ = [
@@ -35,10 +34,13 @@ __all__ = [
 _LATER = {
     "Attribution": "harsanyinet.attribution",
     "Certificate": "harsanyinet.certificate",
+    "Explanation": "harsanyinet.explanation",
     "HarsanyiCNN": "harsanyinet.image",
-    "HarsanyiClassifier": "harsanyinet.estimators",
+    "HarsanyiClassifier": "harsanyinet.tables.estimators",
     "HarsanyiImageClassifier": "harsanyinet.image_estimator",
-    "HarsanyiRegressor": "harsanyinet.estimators",
+    "HarsanyiMLP": "harsanyinet.mlp",
+    "HarsanyiNet": "harsanyinet.network",
+    "HarsanyiRegressor": "harsanyinet.tables.estimators",
     "load": "harsanyinet.storage",
     "save": "harsanyinet.storage",
     "verify": "harsanyinet.certificate",

@@ -10,15 +10,20 @@ import json
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from importlib import metadata
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from tqdm import tqdm
 
 from harsanyinet import games
 from harsanyinet.explanation import Explanation
+from harsanyinet.indices import inside
+
+if TYPE_CHECKING:
+    import torch
 
 FULL_PLAYERS = 16
 SUB_PLAYERS = 12
@@ -28,7 +33,7 @@ TOLERANCE = {"float64": 1e-12, "float32": 1e-5}
 class Explainable(Protocol):
     """What can be certified: a model that explains rows and can play the game of each of them.
 
-    Its `Structure` is its own, as in a network, or that of its `network_`, as in an estimator.
+    Its structure is its own, as in a network, that of its `network_`, or its `trees_`, as in an estimator.
     """
 
     def explain(self, x: Any, /) -> Explanation:
@@ -174,12 +179,9 @@ def verify(
     rows = f"{len(x)} rows"
     masks_tried = f"all {2**n:,} masks of {rows}" if full else f"{n_masks:,} random masks of {rows}"
     games_tried = masks_tried if full else f"{n_subgames} random sub-games of {SUB_PLAYERS} players, {rows}"
-    structure = _structure(model)
-    fields = [f.cpu().numpy() for f in structure.receptive_fields()]
-    recomputed = _fields_by_sets(structure)
+    fields, structural = _of_trees(model.trees_, ex) if hasattr(model, "trees_") else _of_units(model, ex)
     checks = [
-        Check("receptive fields follow from the children", _same(fields, recomputed), "proved", "every unit"),
-        Check("coalitions are the receptive fields", _covers(ex, recomputed), "proved", "every unit"),
+        *structural,
         *(
             Check(name, bool(worst[key] <= tolerance), kind, cases, worst[key])
             for name, key, kind, cases in (
@@ -220,18 +222,21 @@ def versions() -> dict[str, str]:
     """Versions of what the numbers depend on."""
     from harsanyinet import __version__
 
-    return {
-        "harsanyinet": __version__,
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "python": platform.python_version(),
-    }
+    found = {"harsanyinet": __version__, "numpy": np.__version__, "python": platform.python_version()}
+    for name in ("torch", "numba"):
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
 
 
 def _values(one: Explanation, masks: NDArray[np.bool_]) -> NDArray[Any]:
-    """v(S) of an explanation of one row, for many masks at once: (m, K)."""
-    parts = np.array_split(masks, -(-len(masks) // 4096))
-    return np.concatenate([one.value(part).reshape(len(part), -1) for part in parts])
+    """v(S) of one row, for many masks at once, (m, K): the sum of the dividends inside S, and of no other source."""
+    dividends = one.dividends.reshape(len(one.coalitions), -1)
+    size = max(1, 10_000_000 // max(1, len(dividends)))
+    parts = [inside(one.coalitions, masks[start : start + size]) for start in range(0, len(masks), size)]
+    return np.concatenate([one.base_values.reshape(1, -1) + part.astype(dividends.dtype) @ dividends for part in parts])
 
 
 def _held_present(game: games.Game, players: NDArray[np.intp], n: int) -> games.Game:
@@ -243,9 +248,33 @@ def _held_present(game: games.Game, players: NDArray[np.intp], n: int) -> games.
     return play
 
 
-def _structure(model: Any) -> Structure:
+def _of_units(model: Any, ex: Explanation) -> tuple[list[NDArray[np.bool_]], list[Check]]:
+    """Receptive fields of a network, and whether they are what its children and the coalitions say."""
     structure: Structure = getattr(model, "network_", model)
-    return structure
+    fields = [f.cpu().numpy() for f in structure.receptive_fields()]
+    recomputed = _fields_by_sets(structure)
+    return fields, [
+        Check("receptive fields follow from the children", _same(fields, recomputed), "proved", "every unit"),
+        Check("coalitions are the receptive fields", _covers(ex, recomputed), "proved", "every unit"),
+    ]
+
+
+def _of_trees(trees: Any, ex: Explanation) -> tuple[list[NDArray[np.bool_]], list[Check]]:
+    """Players of trees, and whether they are what the questions ask about and the coalitions say."""
+    field = np.zeros((len(trees), ex.n_features), dtype=bool)
+    declared = True
+    for t in range(len(trees)):
+        shape = trees.shape(t)
+        asked = {int(trees.player_of[column]) for column in shape.columns}
+        declared &= asked == set(shape.players.tolist())
+        field[t, sorted(asked)] = True
+    whole = {tuple(np.flatnonzero(line).tolist()) for line in field}
+    subsets = {part for players in whole for size in range(1, len(players) + 1) for part in combinations(players, size)}
+    found = {tuple(np.flatnonzero(line).tolist()) for line in ex.coalitions}
+    return [field], [
+        Check("players of the trees follow from their questions", declared, "proved", "every tree"),
+        Check("coalitions are sets of players of one tree", found == subsets, "proved", "every tree"),
+    ]
 
 
 def _fields_by_sets(model: Structure) -> list[NDArray[np.bool_]]:

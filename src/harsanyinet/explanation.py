@@ -1,7 +1,7 @@
 """Explanation: coalitions, dividends and base values of some rows, and every answer that follows from them.
 
-Frozen numpy data; no model, no torch, no matplotlib. The formulas live in `indices`, the transforms over all 2^n
-coalitions in `games`.
+Frozen data; no torch, no matplotlib. What the dividends are is asked of a source (`dividends`); the formulas live in
+`indices`, the transforms over all 2^n coalitions in `games`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
 from tqdm import tqdm
 
 from harsanyinet import files, games, indices
 from harsanyinet.deciding import smallest_deciding_set
+from harsanyinet.dividends import DenseDividends, Dividends
 from harsanyinet.indices import InteractionIndex
 
 if TYPE_CHECKING:
@@ -53,8 +55,9 @@ class Explanation:
 
     Args:
         base_values: (K,) or, for a restricted game whose constant differs by row, (B, K).
-        coalitions: (C, P) bool, unique, none empty.
-        dividends: (B, C, K), or a function without arguments that returns them and is called at most once.
+        dividends: (B, C, K), a function without arguments that returns them and is called at most once, or an object
+            that answers for them (`harsanyinet.dividends`).
+        coalitions: (C, P) bool, unique, none empty; left out when `dividends` knows them.
         values: (B, P, K) Shapley values, computed from the dividends when left out.
         feature_names: P names; x0, x1, ... by default.
         output_names: K names.
@@ -66,35 +69,29 @@ class Explanation:
         self,
         *,
         base_values: Array,
-        coalitions: Masks,
-        dividends: Array | Callable[[], Array],
+        dividends: Array | Callable[[], Array] | Dividends,
+        coalitions: Masks | None = None,
         values: Array | None = None,
         feature_names: Sequence[str] | None = None,
         output_names: Sequence[str] | None = None,
         data: ArrayLike | Callable[[], ArrayLike] | None = None,
         copy: bool = True,
     ) -> None:
-        if coalitions.ndim != 2 or coalitions.dtype != bool or base_values.ndim not in (1, 2):
-            raise ValueError(
-                "coalitions must be (C, P) bool and base_values (K,) or (B, K), however: "
-                f"{coalitions.dtype} {coalitions.shape} and {base_values.shape}"
-            )
-        n = coalitions.shape[1]
+        if base_values.ndim not in (1, 2):
+            raise ValueError(f"base_values must be (K,) or (B, K), however: {base_values.shape}")
         k = base_values.shape[-1]
-        self._coalitions = _frozen(coalitions, copy)
         self._base = _frozen(base_values, copy)
-        if not coalitions.any(axis=1).all():
-            raise ValueError("coalitions must not be empty, however: a row of coalitions has no member")
-        if copy and len(indices.unite_coalitions(coalitions)[0]) != len(coalitions):
-            raise ValueError("coalitions must differ from each other, however: one stands there twice")
-        self._lazy = dividends if callable(dividends) else self._checked(_frozen(dividends, copy))
+        if coalitions is not None:
+            dividends = _dense(coalitions, dividends, values, k, copy)
+        elif callable(dividends) or isinstance(dividends, np.ndarray):
+            raise ValueError("coalitions must be given with an array of dividends, however: there are none")
+        self._source: Dividends = dividends  # type: ignore[assignment]
         if values is None:
-            values = _spread(self._all_dividends, indices.shares(coalitions))
+            values = self._source.spread("SV", lambda: indices.shares(self._source.coalitions))
         self._values = _frozen(values, copy)
-        if self._values.ndim != 3 or self._values.shape[1:] != (n, k):
-            raise ValueError(f"values must have shape (rows, {n}, {k}), however: {self._values.shape}")
-        if not callable(self._lazy):
-            self._checked(self._lazy)
+        if self._values.ndim != 3 or self._values.shape[::2] != (len(self._source), k):
+            raise ValueError(f"values must have shape ({len(self._source)}, features, {k}), however: {values.shape}")
+        n = self._values.shape[1]
         if self._base.shape[:-1] not in ((), (len(self),)):
             raise ValueError(f"base_values must have shape ({k},) or ({len(self)}, {k}), however: {self._base.shape}")
         self.feature_names = [f"x{i}" for i in range(n)] if feature_names is None else [str(f) for f in feature_names]
@@ -121,12 +118,12 @@ class Explanation:
     @property
     def coalitions(self) -> Masks:
         """Unique receptive fields, (C, P) bool, none empty."""
-        return self._coalitions
+        return self._source.coalitions
 
     @property
     def dividends(self) -> Array:
         """Harsanyi dividends of the coalitions, (B, C[, K]); computed when first asked for."""
-        return self._drop(self._all_dividends)
+        return self._drop(self._source.array())
 
     @property
     def data(self) -> Array | None:
@@ -156,7 +153,7 @@ class Explanation:
         Returns:
             (B[, K]), a line per row or mask.
         """
-        return self._drop(self._value(_as_masks(present, len(self), self.n_features)))
+        return self._drop(self._base + self._source.at(_as_masks(present, len(self), self.n_features)))
 
     def contrast(self, row: int, reference: int) -> Array:
         """How two rows differ: the Shapley values of one minus those of the other, (P[, K]).
@@ -170,12 +167,15 @@ class Explanation:
         chosen = self._positions(players)
         if not chosen:
             raise ValueError("restrict needs at least one feature, however: none given")
-        coalitions, position = indices.unite_coalitions(self._coalitions[:, chosen])
-        constant = self._all_dividends[:, position < 0].sum(axis=1)
+        coalitions, position = indices.unite_coalitions(self.coalitions[:, chosen])
+        target = np.where(position < 0, len(coalitions), position)  # what needs none of them is constant
+        ones = (np.ones(len(target)), (np.arange(len(target)), target))
+        shape = (len(target), len(coalitions) + 1)
+        found = self._source.spread(None, lambda: csr_array(ones, shape=shape))
         return Explanation(
-            base_values=self._base + constant,
+            base_values=self._base + found[:, -1],
             coalitions=coalitions,
-            dividends=indices.sum_by(self._all_dividends, position, len(coalitions)),
+            dividends=found[:, :-1],
             feature_names=[self.feature_names[i] for i in chosen],
             output_names=self.output_names,
             data=None if self.data is None else self.data[:, chosen],
@@ -195,24 +195,33 @@ class Explanation:
             An object with `.sets` (tuples of feature indices) and `.values` (B, len(sets)[, K]).
         """
         order = self._order(name, order)
-        found = indices.interaction_index(self._coalitions, self._all_dividends, name, order)
-        return InteractionIndex(name, order, self.n_features, found.sets, self._drop(found.values))
+        sets, values = self._index(name, order)
+        return InteractionIndex(name, order, self.n_features, sets, self._drop(values))
+
+    def _index(self, name: str, order: int) -> tuple[list[tuple[int, ...]], Array]:
+        key = ("index", name, order)
+        sets, weights = self._source.plan(key, lambda: indices.index_weights(self.coalitions, name, order))
+        return sets, self._source.spread(key, lambda: weights)
 
     def group_values(self, groups: Mapping[str, Sequence[str | int]]) -> Array:
         """Shapley values of the game whose players are groups of features, (B, G[, K]).
 
         Not the sum of the members' Shapley values: `owen_values` divides these among the members.
         """
-        return self._drop(_spread(self._all_dividends, indices.group_shares(self._coalitions, self._groups(groups))))
+        masks = self._groups(groups)
+        return self._drop(self._source.spread(None, lambda: indices.group_shares(self.coalitions, masks)))
 
     def owen_values(self, groups: Mapping[str, Sequence[str | int]]) -> Array:
         """Owen values (B, P[, K]): each group's Shapley value, divided among its members."""
-        return self._drop(_spread(self._all_dividends, indices.owen_shares(self._coalitions, self._groups(groups))))
+        masks = self._groups(groups)
+        return self._drop(self._source.spread(None, lambda: indices.owen_shares(self.coalitions, masks)))
 
     def order_spectrum(self) -> Array:
         """(P + 1,): the share of the sum of |dividends| by the size of the coalition. All in order 0 if none acts."""
-        weight = np.abs(self._all_dividends).sum(axis=(0, 2), dtype=np.float64)
-        sums = np.bincount(self._coalitions.sum(axis=1), weights=weight, minlength=self.n_features + 1)
+        weight = np.zeros(len(self.coalitions))
+        for part in self._source.chunks():
+            weight += np.abs(part.array()).sum(axis=(0, 2), dtype=np.float64)
+        sums = np.bincount(self.coalitions.sum(axis=1), weights=weight, minlength=self.n_features + 1)
         total = sums.sum()
         return np.asarray(sums / total) if total > 0 else np.eye(1, self.n_features + 1)[0]
 
@@ -226,15 +235,18 @@ class Explanation:
         if q.shape not in ((), (self.n_features,)) or not np.all((q >= 0) & (q <= 1)):
             raise ValueError(f"probability must be one or {self.n_features} numbers in [0, 1], however: {q}")
         q = np.broadcast_to(q, self.n_features)
-        possible = ~self._coalitions[:, q == 0].any(axis=1)
-        members = self._coalitions[possible].astype(np.float64)
-        a = self._all_dividends[:, possible].astype(np.float64)  # (B, C, K)
+        possible = ~self.coalitions[:, q == 0].any(axis=1)
+        members = self.coalitions[possible].astype(np.float64)
         log_q = np.log(np.where(q > 0, q, 1.0))
         alone = members @ log_q  # log P(T present)
         both = alone[:, None] + alone - (members * log_q) @ members.T  # log P(T and T' present)
         covariance = np.exp(both) - np.exp(alone[:, None] + alone)
-        mean = self._base + np.einsum("bck,c->bk", a, np.exp(alone))
-        variance = np.einsum("bck,bck->bk", a, np.einsum("cd,bdk->bck", covariance, a))
+        means, variances = [np.empty((0, self._base.shape[-1]))], [np.empty((0, self._base.shape[-1]))]
+        for part in self._source.chunks():
+            a = part.array()[:, possible].astype(np.float64)  # (rows, C, K)
+            means.append(np.einsum("bck,c->bk", a, np.exp(alone)))
+            variances.append(np.einsum("bck,bck->bk", a, np.einsum("cd,bdk->bck", covariance, a)))
+        mean, variance = self._base + np.concatenate(means), np.concatenate(variances)
         return Missingness(self._drop(mean), self._drop(np.maximum(variance, 0.0)))
 
     def probability_values(self) -> Array:
@@ -248,10 +260,10 @@ class Explanation:
                 f"probability values need all 2^P coalitions, so at most {games.MAX_PLAYERS} features, however: {n}; "
                 "restrict the explanation to fewer features"
             )
-        codes = self._coalitions @ (1 << np.arange(n))
+        codes = self.coalitions @ (1 << np.arange(n))
         base = np.broadcast_to(self._base, (len(self), self._base.shape[-1]))
         result = np.empty(self._values.shape)
-        rows = zip(self._all_dividends, base, strict=True)
+        rows = zip((row for part in self._source.chunks() for row in part.array()), base, strict=True)
         for row, (a, b) in enumerate(tqdm(rows, total=len(self), desc="probabilities", delay=2.0, leave=False)):
             table = np.zeros((2**n, len(b)))
             table[codes] = a
@@ -270,11 +282,11 @@ class Explanation:
         the negative ones and the sum of the positive ones.
         """
         row = self.row_position(row)
-        a = self._all_dividends[row, :, self.output_position(output, row)]
+        a = self._source.rows(np.array([row])).array()[0, :, self.output_position(output, row)]
         order = np.argsort(-np.abs(a), kind="stable")
-        wanted = self._coalitions.sum(1)[order] >= at_least
+        wanted = self.coalitions.sum(1)[order] >= at_least
         kept, dropped = order[wanted][:k], a[np.concatenate([order[wanted][k:], order[~wanted]])]
-        sets = [tuple(np.flatnonzero(self._coalitions[c]).tolist()) for c in kept]
+        sets = [tuple(np.flatnonzero(self.coalitions[c]).tolist()) for c in kept]
         names = [tuple(self.feature_names[i] for i in members) for members in sets]
         bound = max(float(dropped[dropped > 0].sum()), float(-dropped[dropped < 0].sum()), 0.0)
         return TopInteractions(sets, names, a[kept], bound)
@@ -297,7 +309,7 @@ class Explanation:
             raise ValueError(f"a threshold decides on one output, however: there are {len(self.output_names)}")
         one = self[self.row_position(row)]
         base = np.broadcast_to(one._base, (1, one._base.shape[-1]))[0]
-        return smallest_deciding_set(self._coalitions, one._all_dividends[0], base, threshold, time_limit)
+        return smallest_deciding_set(self.coalitions, one._source.array()[0], base, threshold, time_limit)
 
     # Conversions -------------------------------------------------------------------------------------------------
 
@@ -322,15 +334,15 @@ class Explanation:
         one = self[self.row_position(row)]
         k = one.output_position(output, 0)
         order = self._order(index, order)
-        found = indices.interaction_index(one._coalitions, one._all_dividends, index, order)
+        sets, values = one._index(index, order)
         base = float(np.broadcast_to(one._base, (1, one._base.shape[-1]))[0, k])
         return shapiq.InteractionValues(
-            values=np.concatenate([[base], found.values[0, :, k]]).astype(np.float64),
+            values=np.concatenate([[base], values[0, :, k]]).astype(np.float64),
             index=index,
             min_order=0,
             max_order=order,
             n_players=self.n_features,
-            interaction_lookup={(): 0} | {members: i + 1 for i, members in enumerate(found.sets)},
+            interaction_lookup={(): 0} | {members: i + 1 for i, members in enumerate(sets)},
             estimated=False,
             baseline_value=base,
         )
@@ -356,8 +368,8 @@ class Explanation:
         arrays = {
             "values": self._values,
             "base_values": self._base,
-            "coalitions": self._coalitions,
-            "dividends": self._all_dividends,
+            "coalitions": self.coalitions,
+            "dividends": self._source.array(),
         }
         meta: dict[str, Any] = {"feature_names": self.feature_names, "output_names": self.output_names, "data": None}
         if self.data is not None and self.data.dtype.kind in "biuf":
@@ -390,7 +402,7 @@ class Explanation:
     @property
     def n_features(self) -> int:
         """P."""
-        return int(self._coalitions.shape[1])
+        return int(self._values.shape[1])
 
     def row_position(self, row: int) -> int:
         """The position of a row, which may be counted from the end."""
@@ -413,8 +425,7 @@ class Explanation:
         per_row = self._base.ndim == 2
         return Explanation(
             base_values=self._base[chosen] if per_row else self._base,
-            coalitions=self._coalitions,
-            dividends=lambda: self._all_dividends[chosen],
+            dividends=self._source.rows(chosen),
             values=self._values[chosen],
             feature_names=self.feature_names,
             output_names=self.output_names,
@@ -435,10 +446,10 @@ class Explanation:
             )
         if self.data is not None and other.data is not None and not _alike(self.data, other.data):
             raise ValueError("explanations can be added when they explain the same rows, however: their data differ")
-        coalitions, position = indices.unite_coalitions(np.vstack([self._coalitions, other._coalitions]))
+        coalitions, position = indices.unite_coalitions(np.vstack([self.coalitions, other.coalitions]))
 
         def dividends() -> Array:
-            both = np.concatenate([self._all_dividends, other._all_dividends], axis=1)
+            both = np.concatenate([self._source.array(), other._source.array()], axis=1)
             return indices.sum_by(both, position, len(coalitions))
 
         return Explanation(
@@ -462,8 +473,8 @@ class Explanation:
             return NotImplemented
         return Explanation(
             base_values=self._base * factor,
-            coalitions=self._coalitions,
-            dividends=lambda: self._all_dividends * factor,
+            coalitions=self.coalitions,
+            dividends=lambda: self._source.array() * factor,
             values=self._values * factor,
             feature_names=self.feature_names,
             output_names=self.output_names,
@@ -486,7 +497,7 @@ class Explanation:
     __array_ufunc__ = None  # numpy's numbers leave products with an explanation to it
 
     def __getstate__(self) -> dict[str, Any]:
-        self._all_dividends  # noqa: B018  what is lazy is computed before it travels
+        self.data  # noqa: B018  what is lazy is computed before it travels
         return self.__dict__
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -496,7 +507,7 @@ class Explanation:
 
     def __repr__(self) -> str:
         b, n, k = self._values.shape
-        counts = f"{b} rows, {n} features, {k} outputs, {len(self._coalitions)} coalitions"
+        counts = f"{b} rows, {n} features, {k} outputs, {len(self.coalitions)} coalitions"
         if not b:
             return f"Explanation({counts})"
         importance = np.abs(self._values).mean(axis=(0, 2))
@@ -522,7 +533,7 @@ class Explanation:
         )
         more = "" if len(order) == n and shown == b else " The strongest features of the first rows:"
         return (
-            f"<div><p>Explanation of {b} rows, {n} features, {k} outputs, from {len(self._coalitions)} coalitions."
+            f"<div><p>Explanation of {b} rows, {n} features, {k} outputs, from {len(self.coalitions)} coalitions."
             f"{more}</p><table><thead><tr><th></th>{head}</tr></thead><tbody>{lines}</tbody></table></div>"
         )
 
@@ -536,35 +547,8 @@ class Explanation:
 
     # Internals ---------------------------------------------------------------------------------------------------
 
-    @property
-    def _all_dividends(self) -> Array:
-        """(B, C, K), computed once."""
-        if callable(self._lazy):
-            self._lazy = _frozen(self._checked(self._lazy()), copy=False)
-        return self._lazy
-
-    def _checked(self, dividends: Array) -> Array:
-        """Dividends of the right shape; the number of rows is known once the values are."""
-        rows = len(self) if hasattr(self, "_values") else len(dividends)
-        shape = (rows, len(self._coalitions), self._base.shape[-1])
-        if dividends.shape != shape:
-            raise ValueError(f"dividends must have shape {shape}, however: {dividends.shape}")
-        return dividends
-
     def _drop(self, array: Array) -> Array:
         return array[..., 0] if self._base.shape[-1] == 1 else array
-
-    def _value(self, present: Masks) -> Array:
-        absent = (~present).astype(np.float32)
-        inside = absent @ self._coalitions.T.astype(np.float32) == 0  # (C,) or (B, C)
-        a = self._all_dividends
-        if inside.ndim == 1:
-            total = a[:, inside].sum(axis=1)
-        elif len(a) == 1:
-            total = inside.astype(a.dtype) @ a[0]
-        else:
-            total = np.einsum("bc,bck->bk", inside.astype(a.dtype), a)
-        return np.asarray(self._base + total)
 
     def _order(self, name: str, order: int | None) -> int:
         return order if order is not None else 1 if name in ("SV", "BV") else min(2, self.n_features)
@@ -596,9 +580,24 @@ class Explanation:
         return masks
 
 
-def _spread(dividends: Array, shares: Array) -> Array:
-    """(B, C, K) times shares (C, N): (B, N, K)."""
-    return np.asarray(np.einsum("bck,cn->bnk", dividends, shares.astype(dividends.dtype), optimize=True))
+def _dense(
+    coalitions: Masks, dividends: Array | Callable[[], Array] | Dividends, values: Array | None, k: int, copy: bool
+) -> Dividends:
+    """An array of dividends, or a function that returns one, checked."""
+    if coalitions.ndim != 2 or coalitions.dtype != bool:
+        raise ValueError(f"coalitions must be (C, P) bool, however: {coalitions.dtype} {coalitions.shape}")
+    if not coalitions.any(axis=1).all():
+        raise ValueError("coalitions must not be empty, however: a row of coalitions has no member")
+    if copy and len(indices.unite_coalitions(coalitions)[0]) != len(coalitions):
+        raise ValueError("coalitions must differ from each other, however: one stands there twice")
+    if values is not None and values.shape[1:] != (coalitions.shape[1], k):
+        raise ValueError(f"values must have shape (rows, {coalitions.shape[1]}, {k}), however: {values.shape}")
+    if not callable(dividends):
+        dividends = _frozen(np.asarray(dividends), copy)
+    elif values is None:
+        dividends = dividends()
+    rows = len(dividends) if values is None else len(values)  # type: ignore[arg-type]
+    return DenseDividends(_frozen(coalitions, copy), dividends, rows, k)
 
 
 def _probability(logits: Array) -> Array:

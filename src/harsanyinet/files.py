@@ -211,3 +211,27 @@ def _keys(value: object) -> Iterator[object]:
         yield from value
     for item in value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ():
         yield from _keys(item)
+
+
+def plain(value: Any) -> Any:
+    """A parameter as JSON; a random state or anything else that JSON cannot say becomes None."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {"pairs": [[plain(k), plain(v)] for k, v in value.items()]}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(v) for v in value]
+    return value if value is None or isinstance(value, bool | int | float | str) else None
+
+
+def plain_labels(classes: NDArray[Any]) -> dict[str, Any]:
+    """Labels of classes as JSON."""
+    named = {"U": "str", "O": "object", "T": "object"}.get(classes.dtype.kind, classes.dtype.name)
+    return {"dtype": named, "labels": classes.tolist()}
+
+
+def labels(stored: Mapping[str, Any]) -> NDArray[Any]:
+    """From what `plain_labels` returned."""
+    return np.array(stored["labels"], dtype=stored["dtype"])

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array, hstack
 
 Coalitions = NDArray[np.bool_]
 Array = NDArray[Any]
@@ -85,17 +86,16 @@ def weight(name: str, order: int, s: int, t: int) -> float:
     raise ValueError(f"index must be one of {', '.join(INDICES)}, however: {name!r}")
 
 
-def interaction_index(coalitions: Coalitions, dividends: Array, name: str, order: int) -> InteractionIndex:
-    """Computes an index of all sets up to an order.
+def index_weights(coalitions: Coalitions, name: str, order: int) -> tuple[list[tuple[int, ...]], csr_array]:
+    """An index of all sets up to an order as a linear map of the dividends.
 
     Args:
         coalitions: (C, P) bool, unique, none empty.
-        dividends: (B, C, K).
         name: One of `INDICES`.
         order: Largest size of a set; 1 for SV and BV.
 
     Returns:
-        The index with values (B, len(sets), K).
+        The sets, and the weights (C, sets) of the dividends in their values.
     """
     n_players = coalitions.shape[1]
     if name not in INDICES:
@@ -112,22 +112,22 @@ def interaction_index(coalitions: Coalitions, dividends: Array, name: str, order
             "lower the order or restrict the explanation to fewer features"
         )
     sets: list[tuple[int, ...]] = []
-    values = []
+    parts = []
     for s in range(1, order + 1):
         found, matrix = _subset_weights(coalitions, sizes, name, order, s)
         sets.extend(map(tuple, found.tolist()))
-        values.append(_times_sparse(dividends, matrix))
-    return InteractionIndex(name, order, n_players, sets, np.concatenate(values, axis=1))
+        parts.append(matrix)
+    return sets, csr_array(hstack(parts, format="csr"))
 
 
 def _counts(sizes: Array) -> Iterator[tuple[int, int]]:
     yield from zip(*(a.tolist() for a in np.unique(sizes, return_counts=True)), strict=True)
 
 
-def _subset_weights(coalitions: Coalitions, sizes: Array, name: str, order: int, s: int) -> tuple[Array, Any]:
+def _subset_weights(
+    coalitions: Coalitions, sizes: Array, name: str, order: int, s: int
+) -> tuple[Array, csr_array]:
     """All subsets of size s of the coalitions, (n_sets, s), and the sparse matrix (C, n_sets) of their weights."""
-    from scipy.sparse import csr_array
-
     members, owners, weights = [np.empty((0, s), dtype=np.int64)], [np.empty(0, dtype=np.int64)], [np.empty(0)]
     for t, count in _counts(sizes):
         if t < s:
@@ -144,7 +144,7 @@ def _subset_weights(coalitions: Coalitions, sizes: Array, name: str, order: int,
     return found, csr_array(entries, shape=(len(coalitions), len(found)))
 
 
-def _times_sparse(dividends: Array, matrix: Any) -> Array:
+def times_sparse(dividends: Array, matrix: Any) -> Array:
     """(B, C, K) times a sparse (C, N) over the coalitions: (B, N, K)."""
     b, c, k = dividends.shape
     flat = np.moveaxis(dividends, 2, 1).reshape(b * k, c)
@@ -152,26 +152,34 @@ def _times_sparse(dividends: Array, matrix: Any) -> Array:
     return np.moveaxis(np.asarray(product).reshape(b, k, matrix.shape[1]), 1, 2)
 
 
-def shares(coalitions: Coalitions) -> Array:
+def shares(coalitions: Coalitions) -> csr_array:
     """(C, P): 1/|T| for the members of T. Dividends times shares are Shapley values (Theorem 1)."""
-    return np.asarray(coalitions / coalitions.sum(axis=1, keepdims=True))
+    rows, columns = np.nonzero(coalitions)
+    return csr_array((1 / coalitions.sum(axis=1)[rows], (rows, columns)), shape=coalitions.shape)
 
 
-def group_shares(coalitions: Coalitions, groups: Coalitions) -> Array:
+def group_shares(coalitions: Coalitions, groups: Coalitions) -> csr_array:
     """(C, G): each dividend is split evenly over the groups that its coalition meets; `groups` is (G, P) bool."""
-    return shares(_meets(coalitions, groups))
+    return shares(_members_in(coalitions, groups) > 0)
 
 
-def owen_shares(coalitions: Coalitions, groups: Coalitions) -> Array:
+def owen_shares(coalitions: Coalitions, groups: Coalitions) -> csr_array:
     """(C, P): evenly over the groups that T meets, then evenly over T's members inside each of them."""
-    met = group_shares(coalitions, groups)  # (C, G)
-    inside = coalitions.astype(float) @ groups.T.astype(float)  # (C, G): members of T in each group
-    per_member = np.divide(met, inside, out=np.zeros_like(met), where=inside > 0)
-    return np.where(coalitions, per_member @ groups.astype(float), 0.0)
+    members = _members_in(coalitions, groups)  # (C, G)
+    group_of = groups.argmax(axis=0)
+    rows, columns = np.nonzero(coalitions)
+    met = (members > 0).sum(axis=1)[rows]
+    return csr_array((1 / (met * members[rows, group_of[columns]]), (rows, columns)), shape=coalitions.shape)
 
 
-def _meets(coalitions: Coalitions, groups: Coalitions) -> Coalitions:
-    return np.asarray(coalitions.astype(float) @ groups.T.astype(float) > 0)
+def _members_in(coalitions: Coalitions, groups: Coalitions) -> Array:
+    return np.asarray(csr_array(coalitions.astype(float)) @ groups.T.astype(float))
+
+
+def inside(coalitions: Coalitions, present: Coalitions) -> Coalitions:
+    """Which coalitions lie inside a set of players: (C,) for (P,), (B, C) for (B, P)."""
+    absent = (~present).astype(np.float32)
+    return np.asarray(absent @ coalitions.T.astype(np.float32) == 0)
 
 
 def unite_coalitions(coalitions: Coalitions) -> tuple[Coalitions, NDArray[np.intp]]:
@@ -196,8 +204,6 @@ def unite_coalitions(coalitions: Coalitions) -> tuple[Coalitions, NDArray[np.int
 
 def sum_by(dividends: Array, position: NDArray[np.intp], n: int) -> Array:
     """Adds the columns of (B, R, K) that share a position: (B, n, K). Positions of -1 are left out."""
-    from scipy.sparse import csr_array
-
     keep = np.flatnonzero(position >= 0)
     matrix = csr_array((np.ones(len(keep)), (keep, position[keep])), shape=(len(position), n))
-    return _times_sparse(dividends, matrix)
+    return times_sparse(dividends, matrix)

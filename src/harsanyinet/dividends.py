@@ -1,0 +1,111 @@
+"""Dividends of rows as an explanation asks for them: as an array, or from a model that need not hold them all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from harsanyinet import indices
+
+Array = NDArray[Any]
+Masks = NDArray[np.bool_]
+Plan = TypeVar("Plan")
+
+
+class Dividends(Protocol):
+    """The dividends of B rows, C coalitions and K outputs. All answers are sums of them."""
+
+    @property
+    def coalitions(self) -> Masks:
+        """(C, P) bool, unique, none empty."""
+
+    def __len__(self) -> int:
+        """B."""
+
+    def array(self) -> Array:
+        """All dividends, (B, C, K)."""
+
+    def spread(self, key: Any, weights: Callable[[], csr_array]) -> Array:
+        """Dividends times weights (C, N): (B, N, K). The key names the weights, None for those used once."""
+
+    def at(self, masks: Masks) -> Array:
+        """The sum of the dividends inside a coalition, (P,) or (B, P): (B, K); any number of masks for one row."""
+
+    def plan(self, key: Any, make: Callable[[], Plan]) -> Plan:
+        """What `make` returns, which may be remembered under the key."""
+
+    def rows(self, chosen: Array) -> Dividends:
+        """Those of some rows."""
+
+    def chunks(self) -> Sequence[Dividends]:
+        """Rows in pieces small enough for their arrays."""
+
+
+class DenseDividends:
+    """An array of dividends, or a function without arguments that returns it and is called at most once.
+
+    Args:
+        coalitions: (C, P) bool.
+        dividends: (B, C, K).
+        n_rows: B.
+        n_outputs: K.
+    """
+
+    def __init__(
+        self, coalitions: Masks, dividends: Array | Callable[[], Array], n_rows: int, n_outputs: int
+    ) -> None:
+        self.coalitions = coalitions
+        self._lazy = dividends
+        self._shape = (n_rows, len(coalitions), n_outputs)
+        if not callable(dividends):
+            self.array()
+
+    def __len__(self) -> int:
+        return self._shape[0]
+
+    def array(self) -> Array:
+        """All dividends, (B, C, K), computed when first asked for."""
+        found = self._lazy() if callable(self._lazy) else self._lazy
+        if found.shape != self._shape:
+            raise ValueError(f"dividends must have shape {self._shape}, however: {found.shape}")
+        self._lazy = found.view()
+        self._lazy.flags.writeable = False
+        return self._lazy
+
+    def spread(self, key: Any, weights: Callable[[], csr_array]) -> Array:
+        """Dividends times weights, (B, N, K)."""
+        return indices.times_sparse(self.array(), weights())
+
+    def at(self, masks: Masks) -> Array:
+        """Sums of dividends inside coalitions."""
+        a, kept = self.array(), indices.inside(self.coalitions, masks)
+        if kept.ndim == 1:
+            return np.asarray(a[:, kept].sum(axis=1))
+        if len(a) == 1:
+            return np.asarray(kept.astype(a.dtype) @ a[0])
+        return np.asarray(np.einsum("bc,bck->bk", kept.astype(a.dtype), a))
+
+    def plan(self, key: Any, make: Callable[[], Plan]) -> Plan:
+        """Made anew."""
+        return make()
+
+    def rows(self, chosen: Array) -> DenseDividends:
+        """Those of some rows, taken when asked for."""
+        return DenseDividends(self.coalitions, lambda: self.array()[chosen], len(chosen), self._shape[2])
+
+    def chunks(self) -> Sequence[DenseDividends]:
+        """The whole array is there anyway."""
+        return [self]
+
+    def __getstate__(self) -> dict[str, Any]:
+        self.array()  # what is lazy is computed before it travels
+        return self.__dict__
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        for array in (self.coalitions, self.array()):  # a copy that travelled can be written again
+            array.flags.writeable = False

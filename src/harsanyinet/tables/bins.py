@@ -1,0 +1,380 @@
+"""Columns -> bins: small whole numbers, 0 where a player is absent. No trees.
+
+Numbers fall between borders. Categories become numbers by target statistics: what the target is, on average, where the
+category is seen. A row that would see its own target in that average sees only the rows before it in a random order,
+unless each category has so many rows that it does not matter.
+"""
+
+from __future__ import annotations
+
+import warnings
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from harsanyinet.tables.frames import Floats, Kind, UnseenCategoryWarning, as_numbers, as_texts, kind_of
+
+Array = NDArray[Any]
+MAX_BINS = 255  # the absent bin and that of missing values included
+MANY_ROWS = 2048  # from here on compiled loops pay
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """How one variable becomes bins.
+
+    Attributes:
+        name: Of the variable.
+        kind: Number or category.
+        borders: (k,) float32 numbers, rising; a number x has bin `first` + how many borders lie below x.
+        low: The smallest number in fit.
+        high: The largest.
+        levels: Every category seen, as text, the most frequent first.
+        level_bins: (levels, c) uint8, the bins of each category in each of the variable's c coded columns.
+        missing: Whether a missing value is a value of its own, bin 1; if not, it is an absent player, bin 0.
+        boolean: Whether the numbers were True and False.
+        whole: Whether all numbers were whole.
+        n_bins: (c,) bins of each coded column, the absent one included.
+    """
+
+    name: str
+    kind: Kind
+    borders: Floats = field(default_factory=lambda: np.empty(0))
+    low: float = 0.0
+    high: float = 0.0
+    levels: tuple[str, ...] = ()
+    level_bins: Array = field(default_factory=lambda: np.empty((0, 1), dtype=np.uint8))
+    missing: bool = False
+    boolean: bool = False
+    whole: bool = False
+    n_bins: tuple[int, ...] = (1,)
+
+    @property
+    def n_codes(self) -> int:
+        """Coded columns of this variable."""
+        return len(self.n_bins)
+
+    @property
+    def first(self) -> int:
+        """The bin of the smallest number."""
+        return 2 if self.missing else 1
+
+    @cached_property
+    def index(self) -> pd.Index[Any]:
+        """The levels as something to look them up in."""
+        return pd.Index(self.levels, dtype=object)
+
+    def code(self, values: Any, out: Array) -> None:
+        """Writes the bins of a column of a frame into `out` (c, rows) uint8."""
+        if self.kind == "category":
+            self._code_categories(values, out)
+            return
+        self.code_numbers(as_numbers(values, self.name), out[0])
+
+    def code_numbers(self, numbers: Floats, out: Array) -> None:
+        """Writes the bins of numbers."""
+        nothing = 1 if self.missing else 0
+        if len(numbers) >= MANY_ROWS:
+            from harsanyinet.tables import kernels
+
+            kernels.find_bins(numbers, 0, len(numbers), self.borders, self.first, nothing, out)
+            return
+        out[:] = np.searchsorted(self.borders, numbers) + self.first
+        unknown = np.isnan(numbers)
+        if unknown.any():
+            out[unknown] = nothing
+
+    def code_one(self, value: Any) -> list[int]:
+        """The bins of one value, without a frame."""
+        nothing = [1 if self.missing else 0] * self.n_codes
+        if value is None or value != value:
+            return nothing
+        if self.kind == "number" and isinstance(value, float | int | np.number) and abs(value) < np.inf:
+            return [self.first + bisect_left(self._border_list, value)]
+        if self.kind == "category" and isinstance(value, str) and value in self._bins_of_level:
+            return self._bins_of_level[value]
+        out = np.empty((self.n_codes, 1), dtype=np.uint8)
+        self.code(pd.Series([value]), out)
+        return out[:, 0].tolist()
+
+    @cached_property
+    def _border_list(self) -> list[float]:
+        return self.borders.tolist()
+
+    @cached_property
+    def _bins_of_level(self) -> dict[str, list[int]]:
+        return dict(zip(self.levels, self.level_bins.tolist(), strict=True))
+
+    def _code_categories(self, values: pd.Series[Any], out: Array) -> None:
+        if isinstance(values.dtype, pd.CategoricalDtype):  # look up the few categories, not the many values
+            known = np.append(self._find(as_texts(values.cat.categories, self.name)), -1)
+            codes = values.cat.codes.to_numpy()
+            found, unknown = known[codes], codes < 0
+        else:
+            texts = as_texts(values, self.name)
+            found, unknown = self._find(texts), pd.isna(texts)
+        unseen = (found < 0) & ~unknown
+        if unseen.any():
+            example = values.iloc[int(np.flatnonzero(unseen)[0])]
+            warnings.warn(UnseenCategoryWarning.of(self.name, example, int(unseen.sum())), stacklevel=2)
+        for c in range(self.n_codes):
+            of_level = np.append(self.level_bins[:, c], [0])
+            out[c] = of_level[found]
+            if self.missing:
+                out[c][unknown] = 1
+
+    def _find(self, texts: Array) -> NDArray[np.intp]:
+        return self.index.get_indexer(pd.Index(texts, dtype=object))
+
+
+@dataclass(frozen=True)
+class Binning:
+    """How finely to bin.
+
+    Attributes:
+        max_bins: Bins at most, the absent one and that of missing values included.
+        missing: "value": a missing value is a bin; "absent": an absent player; "auto": a value where fit saw some.
+        plain_rows: Mean rows of a category from which on its statistics are plain averages of all rows.
+        prior: Rows that the mean of all rows counts for in the statistics of a category.
+    """
+
+    max_bins: int = 128
+    missing: str = "auto"
+    plain_rows: float = 50.0
+    prior: float = 1.0
+    frequency: int = 0
+    many_classes: int = 4
+
+
+def fit_columns(
+    frame: pd.DataFrame, targets: Array, weight: Array, binning: Binning, categories: Iterable[Any], seed: int
+) -> tuple[list[Column], Array]:
+    """Learns the bins of all columns.
+
+    Args:
+        frame: Training rows.
+        targets: (rows, T) numbers that categories are coded by.
+        weight: (rows,).
+        binning: How finely.
+        categories: Names of columns of numbers that are categories.
+        seed: Of the order of the rows.
+
+    Returns:
+        The columns, and the training rows' own bins (coded columns, rows): not those that `code` gives, where
+        categories are coded in order.
+    """
+    as_category = set(categories)
+    order = np.random.default_rng(seed).permutation(len(frame))
+    columns, parts = [], []
+    for i, name in enumerate(frame.columns):
+        values = frame.iloc[:, i]
+        if name in as_category or kind_of(values, str(name)) == "category":
+            column, own = _fit_category(as_texts(values, str(name)), str(name), targets, weight, binning, order)
+        else:
+            column = fit_number(values, str(name), binning)
+            own = np.empty((1, len(frame)), dtype=np.uint8)
+            column.code(values, own)
+        columns.append(column)
+        parts.append(own)
+    return columns, np.concatenate(parts) if parts else np.empty((0, len(frame)), dtype=np.uint8)
+
+
+def fit_number(values: pd.Series[Any], name: str, binning: Binning) -> Column:
+    """Learns the borders of a column of numbers."""
+    numbers = as_numbers(values, name)
+    numbers = numbers[~np.isnan(numbers)]
+    some_missing = len(numbers) < len(values)
+    missing = binning.missing == "value" or (binning.missing == "auto" and some_missing)
+    different, counts = np.unique(numbers, return_counts=True)
+    boolean = pd.api.types.is_bool_dtype(values.dtype) or pd.api.types.infer_dtype(values, skipna=True) == "boolean"
+    room = binning.max_bins - 1 - missing
+    borders = find_borders(different, counts, room)
+    return Column(
+        name, "number", borders=borders, low=float(different[0]) if len(different) else 0.0,
+        high=float(different[-1]) if len(different) else 0.0, missing=missing, boolean=bool(boolean and len(numbers)),
+        whole=bool((different % 1 == 0).all()), n_bins=(len(borders) + 2 + missing,),
+    )  # fmt: skip
+
+
+def find_borders(different: Floats, counts: Array, room: int) -> Floats:
+    """Borders between at most `room` bins: one for each value, or of about equally many rows.
+
+    A value with more rows than that has a bin of its own, and the others share what is left. Borders are float32
+    numbers, so that a number falls into the same bin wherever it is compared.
+    """
+    if len(different) < 2:
+        return np.empty(0)
+    if len(different) > room:
+        heavy = np.zeros(len(different), dtype=bool)
+        while True:
+            share = counts[~heavy].sum() / max(1, room - heavy.sum())
+            more = ~heavy & (counts > share)
+            if not more.any():
+                break
+            heavy |= more
+        light = np.where(heavy, 0, counts)
+        middle = np.cumsum(light) - light / 2
+        group = np.floor(middle / max(share, 1e-300)) + 2.0 * np.cumsum(heavy) - heavy
+        below = np.flatnonzero(np.diff(group) > 0)
+        if len(below) >= room:  # heavy values cut groups in two: join the smallest
+            below = below[np.linspace(0, len(below) - 1, room - 1).round().astype(int)]
+    else:
+        below = np.arange(len(different) - 1)
+    a, b = different[below], different[below + 1]
+    with np.errstate(over="ignore"):
+        border = (a / 2 + b / 2).astype(np.float32)
+        border = np.where(border.astype(np.float64) >= b, np.nextafter(border, np.float32(-np.inf)), border)
+        border = border.astype(np.float64)
+    return np.unique(border[(border >= a) & (border < b)])
+
+
+def _fit_category(
+    texts: Array, name: str, targets: Array, weight: Array, binning: Binning, order: Array
+) -> tuple[Column, Array]:
+    unknown = pd.isna(texts)
+    found = pd.Series(texts[~unknown], dtype=object).value_counts()
+    levels = tuple(name for name, _ in sorted(zip(map(str, found.index), found, strict=True), key=lambda o: (-o[1], o[0])))
+    missing = binning.missing == "value" or (binning.missing == "auto" and bool(unknown.any()))
+    index = pd.Index(levels, dtype=object)
+    level = index.get_indexer(pd.Index(texts, dtype=object))  # -1 where missing
+    first = 2 if missing else 1
+    room = binning.max_bins - first
+    known = level >= 0
+    codes, of_level = [], []
+    ordered = known.sum() < binning.plain_rows * len(levels)
+    for target in _statistics_of(targets, binning.many_classes).T:
+        plain, in_order = _target_statistics(level, target, weight, len(levels), binning.prior, order)
+        of_level.append(plain)
+        codes.append(in_order if ordered else plain[level])
+    if binning.frequency and len(levels) >= binning.frequency:
+        counts = np.bincount(level[known], minlength=len(levels)).astype(float)
+        of_level.append(counts)
+        codes.append(counts[level])
+    own = np.empty((len(codes), len(texts)), dtype=np.uint8)
+    level_bins = np.empty((len(levels), len(codes)), dtype=np.uint8)
+    n_bins = []
+    for c, (each, plain) in enumerate(zip(codes, of_level, strict=True)):
+        borders = find_borders(*np.unique(each[known].astype(np.float32).astype(np.float64), return_counts=True), room)
+        own[c] = np.where(known, np.searchsorted(borders, each) + first, 1 if missing else 0)
+        level_bins[:, c] = np.searchsorted(borders, plain) + first
+        n_bins.append(len(borders) + 1 + first)
+    column = Column(
+        name, "category", levels=levels, level_bins=level_bins, missing=missing, n_bins=tuple(n_bins)
+    )
+    return column, own
+
+
+def _statistics_of(targets: Array, most: int) -> Array:
+    """The numbers that categories are coded by: the targets, or the directions in which many of them differ most."""
+    if targets.shape[1] <= most:
+        return targets
+    centred = targets - targets.mean(0)
+    _, directions = np.linalg.eigh(centred.T @ centred)
+    return np.asarray(centred @ directions[:, -most:])
+
+
+def _target_statistics(
+    level: Array, target: Floats, weight: Floats, n_levels: int, prior: float, order: Array
+) -> tuple[Floats, Floats]:
+    """Smoothed means of the target by level, from all rows (levels,), and for each row from those before it (rows,)."""
+    known = level >= 0
+    if not known.any():
+        return np.zeros(n_levels), np.zeros(len(level))
+    mean = float(np.average(target[known], weights=weight[known]))
+    unit = float(weight[known].mean()) * prior
+    total = np.bincount(level[known], weight[known] * (target[known] - mean), n_levels)
+    mass = np.bincount(level[known], weight[known], n_levels)
+    plain = mean + total / (mass + unit)
+    rows = order[known[order]]
+    rows = rows[np.argsort(level[rows], kind="stable")]  # by level, then in the random order
+    part = weight[rows] * (target[rows] - mean)
+    starts = np.flatnonzero(np.diff(level[rows], prepend=-1))
+    begun = np.repeat(starts, np.diff(np.append(starts, len(rows))))
+    before = np.cumsum(part) - part
+    before_mass = np.cumsum(weight[rows]) - weight[rows]
+    in_order = np.full(len(level), mean)
+    in_order[rows] = mean + (before - before[begun]) / (before_mass - before_mass[begun] + unit)
+    return plain, in_order
+
+
+def code_frame(columns: Sequence[Column], frame: pd.DataFrame) -> Array:
+    """The bins of rows, (coded columns, rows) uint8."""
+    out = np.empty((sum(column.n_codes for column in columns), len(frame)), dtype=np.uint8)
+    at = 0
+    for i, column in enumerate(columns):
+        column.code(frame.iloc[:, i], out[at : at + column.n_codes])
+        at += column.n_codes
+    return out
+
+
+def code_numbers(columns: Sequence[Column], numbers: Array) -> Array | None:
+    """The bins of an array of numbers, (B, P) float; None where a column holds categories."""
+    if any(column.kind == "category" for column in columns):
+        return None
+    out = np.empty((len(columns), len(numbers)), dtype=np.uint8)
+    for i, column in enumerate(columns):
+        own = np.ascontiguousarray(numbers[:, i], dtype=np.float64)
+        if np.isinf(own).any():
+            return None  # the slower way has the sentence for it
+        column.code_numbers(own, out[i])
+    return out
+
+
+def code_dict(columns: Sequence[Column], row: Mapping[str, Any]) -> tuple[Array, Array]:
+    """One row given by names: its values (1, P), and its bins (D, 1). What is not named is missing."""
+    if unknown := row.keys() - {column.name for column in columns}:
+        raise ValueError(f"a row must name columns of the model, however: {min(map(str, unknown))!r}")
+    shown = np.empty((1, len(columns)), dtype=object)
+    out: list[int] = []
+    for i, column in enumerate(columns):
+        value = shown[0, i] = row.get(column.name)
+        out += column.code_one(value)
+    return shown, np.array(out, dtype=np.uint8)[:, None]
+
+
+def players_of(columns: Sequence[Column]) -> NDArray[np.int64]:
+    """The variable of each coded column."""
+    return np.repeat(np.arange(len(columns)), [column.n_codes for column in columns])
+
+
+def n_bins_of(columns: Sequence[Column]) -> NDArray[np.int64]:
+    """Bins of each coded column."""
+    return np.array([n for column in columns for n in column.n_bins], dtype=np.int64)
+
+
+def columns_to_arrays(columns: Sequence[Column]) -> tuple[dict[str, Array], list[dict[str, Any]]]:
+    """For a model file: flat arrays, and the rest of each column as JSON."""
+    arrays = {
+        "borders": np.concatenate([c.borders for c in columns]) if columns else np.empty(0),
+        "level_bins": np.concatenate([c.level_bins.reshape(-1) for c in columns]) if columns else np.empty(0, np.uint8),
+    }
+    plain = [
+        {
+            "name": c.name, "kind": c.kind, "n_borders": len(c.borders), "low": c.low, "high": c.high,
+            "levels": list(c.levels), "missing": c.missing, "boolean": c.boolean, "whole": c.whole,
+            "n_bins": list(c.n_bins),
+        }
+        for c in columns
+    ]  # fmt: skip
+    return arrays, plain
+
+
+def columns_from_arrays(arrays: Mapping[str, Array], plain: Sequence[Mapping[str, Any]]) -> list[Column]:
+    """From what `columns_to_arrays` returned."""
+    columns, border, cell = [], 0, 0
+    for one in plain:
+        given = dict(one)
+        n, levels, n_bins = given.pop("n_borders"), tuple(given.pop("levels")), tuple(given.pop("n_bins"))
+        n_cells = len(levels) * len(n_bins)
+        columns.append(Column(
+            **given, levels=levels, n_bins=n_bins, borders=np.array(arrays["borders"][border : border + n]),
+            level_bins=np.array(arrays["level_bins"][cell : cell + n_cells]).reshape(len(levels), len(n_bins)),
+        ))  # fmt: skip
+        border, cell = border + n, cell + n_cells
+    return columns

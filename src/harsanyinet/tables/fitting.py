@@ -1,0 +1,163 @@
+"""From a frame and targets to trees: bins, learning rate, boosting, counts. The steps of a fit in their order."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from harsanyinet.tables import kernels
+from harsanyinet.tables.bins import Binning, Column, code_frame, fit_columns, n_bins_of, players_of
+from harsanyinet.tables.boosting import Booster, Rows, Settings, Table
+from harsanyinet.tables.history import History, scores_of
+from harsanyinet.tables.limits import Limits
+from harsanyinet.tables.look_ups import Paths, in_chunks
+from harsanyinet.tables.losses import Loss
+from harsanyinet.tables.rates import find_rate
+from harsanyinet.tables.trees import Trees
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """What a fit found: columns, trees of all members, where each member ends, and the training rows' bins."""
+
+    columns: list[Column]
+    trees: Trees
+    member_ends: Array
+    learning_rate: float
+    history: History
+    bins: Array
+
+
+def fit_trees(
+    frame: pd.DataFrame,
+    targets: Array,
+    weight: Array,
+    loss: Loss,
+    limits: Limits,
+    signs: Array,
+    *,
+    binning: Binning,
+    categories: Iterable[Any],
+    settings: Settings,
+    rate: float | None,
+    members: int,
+    held: tuple[pd.DataFrame, Array] | None,
+    held_share: float,
+    patience: int | None,
+    seed: int,
+    n_threads: int,
+    progress: bool,
+    until: float | None,
+) -> Fitted:
+    """Fits trees to a table.
+
+    Args:
+        frame: (B, P).
+        targets: (B, T) numbers or class numbers.
+        weight: (B,), 1 on average.
+        loss: What to minimise.
+        limits: Which columns may act together.
+        signs: (P,) of monotone columns.
+        binning: How to bin.
+        categories: Names of columns of numbers that are categories.
+        settings: How to boost.
+        rate: Learning rate; None to find it.
+        members: Models whose outputs are averaged.
+        held: Rows to watch, and their targets.
+        held_share: Share of the rows to hold out and watch.
+        patience: Trees without a lower loss of the rows that are watched after which to stop.
+        seed: Of all draws.
+        n_threads: The bits do not depend on it.
+        progress: Whether to show bars.
+        until: When to stop, by `time.monotonic`.
+    """
+    numbers = loss.name not in ("binary", "multiclass", "poisson")
+    shift, scale = np.zeros(targets.shape[1]), np.ones(targets.shape[1])
+    if numbers:  # boosted in units of their spread; a constant target has none
+        shift, spread = np.average(targets, axis=0, weights=weight), targets.std(axis=0)
+        scale = np.where(spread > 1e-12 * np.maximum(np.abs(shift), 1e-300), spread, 1.0)
+    codes = np.eye(loss.n_classes)[targets[:, 0].astype(int)] if loss.name == "multiclass" else targets
+    columns, own = fit_columns(frame, codes, weight, binning, categories, seed)
+    wrong = [c.name for c, sign in zip(columns, signs, strict=True) if sign and c.kind == "category"]
+    if wrong:
+        raise ValueError(f"monotone columns must hold numbers, however: {wrong[0]!r} holds categories")
+    player_of = players_of(columns)
+    y = (targets - shift) / scale
+    table = Table(own, n_bins_of(columns), player_of, y, weight, signs[player_of], limits.allowed if limits.any else None)
+    settings = replace(settings, max_players=min(settings.max_players, limits.max_order))
+    classes = loss.name in ("binary", "multiclass")
+    watched: Rows | None = None
+    if held is not None:
+        bins, their_y = code_frame(columns, held[0]), (held[1] - shift) / scale
+        watched = Rows(bins, their_y, np.ones(len(their_y)), np.zeros((len(their_y), len(loss.best_constant(y, weight)))))
+    elif held_share:
+        table, watched = _split(table, loss, held_share, classes, seed)
+    history = History()
+    unit = float(scale[0])
+    if rate is None:
+        trial = find_rate(table, loss, settings, stratify=classes, seed=seed, n_threads=n_threads, progress=progress)
+        rate = trial.learning_rate
+        found = trial.held
+        history = History(
+            trial.losses, len(found), trial.quick_rate, scores_of(loss, found.output, found.y, found.weight, unit)
+        )
+    settings = replace(settings, learning_rate=rate)
+    each: list[Trees] = []
+    with tqdm(total=members * settings.n_trees, desc="trees", disable=not progress, delay=2.0, leave=False) as bar:
+        for member in range(members):
+            if until is not None:
+                settings = replace(settings, max_seconds=max(0.0, until - time.monotonic()) / (members - member))
+            booster = Booster(table, loss, settings, seed + 1000 * member, n_threads)
+            if watched is not None:
+                watched.output[:] = booster.base
+            losses = booster.boost(watched, patience, bar)
+            best = int(np.argmin(losses)) if watched is not None and patience is not None else None
+            each.append(booster.trees(best))
+            if watched is not None:
+                output = watched.output if best is None else each[-1].outputs(watched.bins)
+                scores = scores_of(loss, output, watched.y, watched.weight, unit)
+                history = History(losses, len(watched), rate, scores)
+    trees = Trees.mean_of(each).rescaled(scale if numbers else np.float64(1), shift if numbers else np.float64(0))
+    trees = trees.counted(_counts(trees, code_frame(columns, frame), n_threads))
+    return Fitted(columns, trees, np.cumsum([len(one) for one in each]), rate, history, own)
+
+
+def _split(table: Table, loss: Loss, share: float, stratify: bool, seed: int) -> tuple[Table, Rows]:
+    """Rows to learn from and rows to watch."""
+    n = len(table.y)
+    order = np.random.default_rng(seed + 1).permutation(n)
+    if stratify:  # every so-and-so-many-th row of those sorted by class
+        order = order[np.argsort(table.y[order, 0], kind="stable")]
+    step = max(2, round(1 / share))
+    held = np.zeros(n, dtype=bool)
+    held[order[step // 2 :: step]] = True
+    other = table.take(np.flatnonzero(held))
+    outputs = np.zeros((len(other.y), len(loss.best_constant(table.y, table.weight))))
+    return table.take(np.flatnonzero(~held)), Rows(other.bins, other.y, other.weight, outputs)
+
+
+def _counts(trees: Trees, bins: Array, n_threads: int) -> Array:
+    """How many rows are in each state of each tree."""
+    paths = Paths.to_all([trees.shape(t) for t in range(len(trees))])
+    size = 65_536
+    starts = trees.state_ends - paths.n_states
+    parts = np.zeros((-(-bins.shape[1] // size), len(trees.counts)), dtype=np.int64)
+
+    def work(start: int, stop: int) -> None:
+        kernels.count_states(
+            bins, start, stop, paths.ends, paths.columns, paths.thresholds, paths.steps, starts, parts[start // size]
+        )
+
+    with ThreadPoolExecutor(n_threads) as pool:
+        in_chunks(pool if n_threads > 1 else None, bins.shape[1], size, work)
+    return np.asarray(parts.sum(0))

@@ -1,0 +1,336 @@
+"""Loops over rows, compiled by numba: histograms, states, gradients, look-ups. Imported only where there are many rows.
+
+Columns stand outside and rows inside. Every kernel releases the interpreter and takes a range of rows or columns, so
+that a pool of threads can share the work; sums over rows are taken in chunks of fixed size and added in their order,
+which makes the bits independent of the number of threads.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+BLOCK = 512  # rows whose states are held at a time
+
+SQUARED, BINARY, POISSON, ABSOLUTE, QUANTILE, MULTICLASS = range(6)
+
+
+def _compiled(function: Any) -> Any:
+    """Compiles without the interpreter's lock; the result is kept beside the package, in a temporary folder, or not."""
+    try:
+        return numba.njit(nogil=True, cache=True)(function)
+    except RuntimeError:  # nowhere to keep it: neither the package nor the home folder can be written
+        pass
+    place = os.path.join(tempfile.gettempdir(), f"harsanyinet-{os.getuid() if hasattr(os, 'getuid') else 0}")
+    before = numba.config.CACHE_DIR
+    try:
+        os.makedirs(place, mode=0o700, exist_ok=True)
+        numba.config.CACHE_DIR = place
+        return numba.njit(nogil=True, cache=True)(function)
+    except (OSError, RuntimeError):
+        return numba.njit(nogil=True)(function)
+    finally:
+        numba.config.CACHE_DIR = before
+
+
+# Choosing splits -------------------------------------------------------------------------------------------------------
+
+
+@_compiled
+def split_scores(
+    bins: Array, columns: Array, first: int, last: int, rows: Array, leaf: Array, stats: Array, n_leaves: int,
+    n_bins: Array, l2: float, monotone: Array, scores: Array,
+) -> None:  # fmt: skip
+    """Gain of every split of columns[first:last]: the sum over leaves of G^2 / (H + l2) of its parts.
+
+    Args:
+        bins: (columns, rows) uint8, 0 where absent; absent rows are a part of their own.
+        columns: Columns to try.
+        first: Where to begin among them.
+        last: Where to end.
+        rows: (m,) rows that count.
+        leaf: (m,) their leaf so far.
+        stats: (m, 1 + G): a weight or second derivative, and gradients.
+        n_leaves: Number of leaves.
+        n_bins: Bins of each column.
+        l2: Added to the sum of weights.
+        monotone: For each column 1, -1 or 0.
+        scores: (len(columns), most bins): the result; the split is "bin > position".
+    """
+    m, q = stats.shape
+    g = q - 1
+    for at in range(first, last):
+        column = columns[at]
+        nb = n_bins[column]
+        histogram = np.zeros((n_leaves, nb, q))
+        own = bins[column]
+        if q == 2:
+            for i in range(m):
+                cell = histogram[leaf[i], own[rows[i]]]
+                cell[0] += stats[i, 0]
+                cell[1] += stats[i, 1]
+        else:
+            for i in range(m):
+                cell = histogram[leaf[i], own[rows[i]]]
+                for k in range(q):
+                    cell[k] += stats[i, k]
+        total = np.empty(q)
+        left = np.empty(q)
+        sign = monotone[column]
+        for t in range(nb):
+            scores[at, t] = 0.0
+        for u in range(n_leaves):
+            total[:] = 0.0
+            for b in range(1, nb):
+                for k in range(q):
+                    total[k] += histogram[u, b, k]
+            absent = 0.0
+            for k in range(1, q):
+                absent += histogram[u, 0, k] * histogram[u, 0, k]
+            absent /= histogram[u, 0, 0] + l2
+            left[:] = 0.0
+            for t in range(1, nb - 1):
+                low = 0.0
+                high = 0.0
+                for k in range(q):
+                    left[k] += histogram[u, t, k]
+                for k in range(1, q):
+                    low += left[k] * left[k]
+                    high += (total[k] - left[k]) * (total[k] - left[k])
+                below = left[0] + l2
+                above = max(total[0] - left[0], 0.0) + l2
+                if sign != 0 and g == 1 and sign * ((total[1] - left[1]) / above - left[1] / below) > 0:
+                    # gradients rise where values fall: against the constraint, so no gain in this leaf
+                    scores[at, t] += absent + total[1] * total[1] / (total[0] + l2)
+                else:
+                    scores[at, t] += absent + low / below + high / above
+
+
+@_compiled
+def descend(own: Array, threshold: int, rows: Array, leaf: Array) -> int:
+    """Moves rows to the leaves below a split, in place, and returns how many leaves there are.
+
+    Args:
+        own: (rows,) bins of the split's column.
+        threshold: The split is "bin > threshold".
+        rows: (m,) rows that count.
+        leaf: (m,) their leaf, changed.
+    """
+    most = 0
+    for i in range(len(rows)):
+        most = max(most, leaf[i])
+    number = np.zeros(3 * (most + 1), dtype=np.int64)
+    for i in range(len(rows)):
+        b = own[rows[i]]
+        number[3 * leaf[i] + (0 if b == 0 else 2 if b > threshold else 1)] = 1
+    n = 0
+    for k in range(len(number)):
+        if number[k]:
+            number[k] = n
+            n += 1
+    for i in range(len(rows)):
+        b = own[rows[i]]
+        leaf[i] = number[3 * leaf[i] + (0 if b == 0 else 2 if b > threshold else 1)]
+    return n
+
+
+# States of one tree ----------------------------------------------------------------------------------------------------
+
+
+@_compiled
+def tree_states(bins: Array, start: int, stop: int, columns: Array, thresholds: Array, steps: Array, state: Array) -> None:
+    """The state of rows start to stop in one tree: the sum of the steps of its questions "bin > threshold"."""
+    for r in range(start, stop):
+        state[r] = 0
+    for level in range(len(columns)):
+        own = bins[columns[level]]
+        threshold, step = thresholds[level], steps[level]
+        for r in range(start, stop):
+            if own[r] > threshold:
+                state[r] += step
+
+
+@_compiled
+def sums_by_state(start: int, stop: int, state: Array, weight: Array, gradient: Array, curvature: Array, out: Array) -> None:
+    """Adds weight, gradients and curvatures (rows, K) of rows start to stop into out (states, 1 + 2 K)."""
+    k = gradient.shape[1]
+    for r in range(start, stop):
+        cell = out[state[r]]
+        cell[0] += weight[r]
+        for j in range(k):
+            cell[1 + j] += gradient[r, j]
+            cell[1 + k + j] += curvature[r, j]
+
+
+@_compiled
+def average_absent(total: Array, weight: Array, sizes: Array) -> None:
+    """Fills the states with an absent digit by sums over all present ones, in place.
+
+    Args:
+        total: (states, K) sums, known where no digit is 0.
+        weight: (states,) likewise.
+        sizes: Digits of each axis, the last one fastest; 0 is absent.
+    """
+    stride = 1
+    n, k = total.shape
+    for axis in range(len(sizes) - 1, -1, -1):
+        size = sizes[axis]
+        for s in range(n):
+            digit = (s // stride) % size
+            if digit:
+                to = s - digit * stride
+                weight[to] += weight[s]
+                for j in range(k):
+                    total[to, j] += total[s, j]
+        stride *= size
+
+
+@_compiled
+def add_values(start: int, stop: int, state: Array, values: Array, output: Array) -> None:
+    """output (rows, K) += values[state] for rows start to stop."""
+    for r in range(start, stop):
+        for j in range(values.shape[1]):
+            output[r, j] += values[state[r], j]
+
+
+@_compiled
+def gradients(
+    loss: int, quantile: float, start: int, stop: int, output: Array, y: Array, weight: Array, gradient: Array,
+    curvature: Array,
+) -> None:  # fmt: skip
+    """First and second derivatives of the loss by the outputs, (rows, K), times the weights of the rows."""
+    k = output.shape[1]
+    for r in range(start, stop):
+        w = weight[r]
+        if loss == MULTICLASS:
+            most = output[r, 0]
+            for j in range(1, k):
+                most = max(most, output[r, j])
+            total = 0.0
+            for j in range(k):
+                gradient[r, j] = np.exp(output[r, j] - most)
+                total += gradient[r, j]
+            for j in range(k):
+                p = gradient[r, j] / total
+                gradient[r, j] = w * (p - (1.0 if y[r, 0] == j else 0.0))
+                curvature[r, j] = w * p * (1.0 - p)
+            continue
+        for j in range(k):
+            f = output[r, j]
+            if loss == SQUARED:
+                gradient[r, j] = w * (f - y[r, j])
+                curvature[r, j] = w
+            elif loss == BINARY:
+                p = 1.0 / (1.0 + np.exp(-f))
+                gradient[r, j] = w * (p - y[r, j])
+                curvature[r, j] = w * p * (1.0 - p)
+            elif loss == POISSON:
+                mean = np.exp(f)
+                gradient[r, j] = w * (mean - y[r, j])
+                curvature[r, j] = w * mean
+            else:
+                share = 0.5 if loss == ABSOLUTE else quantile
+                above = y[r, j] > f
+                gradient[r, j] = -w * share if above else w * (1.0 - share)
+                curvature[r, j] = w
+
+
+# Many trees ------------------------------------------------------------------------------------------------------------
+
+
+@_compiled
+def look_up(
+    bins: Array, start: int, stop: int, first: Array, level_ends: Array, columns: Array, thresholds: Array, steps: Array,
+    slot_ends: Array, slots: Array, table_starts: Array, n_states: Array, table: Array, out: Array,
+) -> None:  # fmt: skip
+    """Adds what every tree says about rows start to stop: out[slot, row] += its table at the row's state.
+
+    Args:
+        bins: (columns, rows) uint8.
+        start: First row.
+        stop: One past the last row.
+        first: (T,) the state that counting begins from.
+        level_ends: (T,) where the questions of a tree end.
+        columns: Of all questions.
+        thresholds: Likewise.
+        steps: What "yes" adds to the state.
+        slot_ends: (T,) where the slots of a tree end.
+        slots: Places in `out`, tree by tree.
+        table_starts: (T,) where the tables of a tree begin, one table of `n_states` for each slot.
+        n_states: (T,).
+        table: All tables.
+        out: (slots, rows), changed.
+    """
+    state = np.empty(BLOCK, dtype=np.uint16)
+    for begin in range(start, stop, BLOCK):
+        n = min(BLOCK, stop - begin)
+        level, slot = 0, 0
+        for t in range(len(first)):
+            for r in range(n):
+                state[r] = first[t]
+            while level < level_ends[t]:
+                own = bins[columns[level], begin : begin + n]
+                threshold, step = thresholds[level], steps[level]
+                for r in range(n):
+                    if own[r] > threshold:
+                        state[r] += step
+                level += 1
+            at = table_starts[t]
+            while slot < slot_ends[t]:
+                to = out[slots[slot], begin : begin + n]
+                own_table = table[at : at + n_states[t]]
+                for r in range(n):
+                    to[r] += own_table[state[r]]
+                at += n_states[t]
+                slot += 1
+
+
+@_compiled
+def count_states(
+    bins: Array, start: int, stop: int, level_ends: Array, columns: Array, thresholds: Array, steps: Array,
+    state_starts: Array, counts: Array,
+) -> None:  # fmt: skip
+    """Adds rows start to stop to the counts of their states in every tree."""
+    state = np.empty(BLOCK, dtype=np.uint16)
+    for begin in range(start, stop, BLOCK):
+        n = min(BLOCK, stop - begin)
+        level = 0
+        for t in range(len(level_ends)):
+            for r in range(n):
+                state[r] = 0
+            while level < level_ends[t]:
+                own = bins[columns[level], begin : begin + n]
+                threshold, step = thresholds[level], steps[level]
+                for r in range(n):
+                    if own[r] > threshold:
+                        state[r] += step
+                level += 1
+            for r in range(n):
+                counts[state_starts[t] + state[r]] += 1
+
+
+@_compiled
+def find_bins(values: Array, start: int, stop: int, borders: Array, shift: int, missing: int, out: Array) -> None:
+    """The bin of numbers start to stop: shift + how many borders lie below the number; `missing` for NaN."""
+    n = len(borders)
+    for r in range(start, stop):
+        x = values[r]
+        if x != x:
+            out[r] = missing
+            continue
+        low = 0
+        length = n
+        while length > 0:  # the number of borders < x
+            half = length >> 1
+            if borders[low + half] < x:
+                low += half + 1
+                length -= half + 1
+            else:
+                length = half
+        out[r] = shift + low

@@ -1,0 +1,103 @@
+"""Which players may act together in a tree, and which columns are monotone, as the parameters of an estimator say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Masks = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Limits:
+    """Which sets of players may stand in one tree.
+
+    Attributes:
+        max_order: The largest set.
+        within: (G, P) bool, sets that must contain every set of two or more players; None for no such limit.
+        apart: (P, P) bool, pairs that are in no set together.
+    """
+
+    max_order: int
+    within: Masks | None
+    apart: Masks
+
+    @classmethod
+    def of(cls, max_order: int, interactions: Any, forbidden: Any, names: Sequence[str]) -> Limits:
+        """From the parameters of an estimator."""
+        n = len(names)
+        within = None
+        if interactions == "no_interactions":
+            max_order = 1
+        elif interactions == "pairwise":
+            max_order = min(max_order, 2)
+        elif interactions is not None:
+            within = np.zeros((len(interactions) + 1, n), dtype=bool)
+            for row, members in zip(within, interactions, strict=False):
+                row[positions(members, names, "interaction_cst")] = True
+            within[-1] = ~within[:-1].any(axis=0)  # those that are named nowhere may act together
+        apart = np.zeros((n, n), dtype=bool)
+        for pair in forbidden or ():
+            members = positions(pair, names, "forbidden")
+            if len(set(members)) != 2:
+                raise ValueError(f"forbidden must hold pairs of different columns, however: {list(pair)}")
+            apart[tuple(members)] = apart[tuple(members[::-1])] = True
+        return cls(max_order, within, apart)
+
+    @property
+    def any(self) -> bool:
+        """Whether there is more than the largest order."""
+        return self.within is not None or bool(self.apart.any())
+
+    def allowed(self, inside: Masks) -> Masks:
+        """Players that may join those inside a tree, (P,) bool to (P,) bool."""
+        found = ~self.apart[inside].any(axis=0)
+        if self.within is not None and inside.any():
+            found &= self.within[self.within[:, inside].all(axis=1)].any(axis=0)
+        return np.asarray(found)
+
+
+def monotone_signs(monotonic_cst: Any, names: Sequence[str]) -> NDArray[np.int64]:
+    """(P,) 1, -1 or 0, from a dict of columns or one number for each of them."""
+    signs = np.zeros(len(names), dtype=np.int64)
+    if monotonic_cst is None:
+        return signs
+    if isinstance(monotonic_cst, Mapping):
+        for key, sign in monotonic_cst.items():
+            _check_sign(sign, key)
+            signs[positions([key], names, "monotonic_cst")[0]] = sign
+        return signs
+    given = list(monotonic_cst)
+    if len(given) != len(names):
+        raise ValueError(f"monotonic_cst must have one entry for each of {len(names)} columns, however: {len(given)}")
+    for i, sign in enumerate(given):
+        _check_sign(sign, names[i])
+        signs[i] = sign
+    return signs
+
+
+def _check_sign(sign: Any, key: Any) -> None:
+    if isinstance(sign, str) or sign not in (-1, 0, 1):
+        raise ValueError(f"monotonic_cst must say 1, -1 or 0 for a column, however: {sign!r} for {key!r}")
+
+
+def positions(keys: Any, names: Sequence[str], what: str) -> list[int]:
+    """Columns by name, number or bool mask."""
+    keys = list(keys if keys is not None else ())
+    if keys and all(isinstance(key, bool | np.bool_) for key in keys):
+        if len(keys) != len(names):
+            raise ValueError(f"{what} as a mask must have {len(names)} entries, however: {len(keys)}")
+        return [i for i, key in enumerate(keys) if key]
+    found = []
+    for key in keys:
+        if isinstance(key, str) and key in names:
+            found.append(list(names).index(key))
+        elif not isinstance(key, str) and isinstance(key, int | np.integer) and 0 <= key < len(names):
+            found.append(int(key))
+        else:
+            raise ValueError(f"{what} must name columns of the table or their numbers, however: {key!r}")
+    return found

@@ -1,0 +1,169 @@
+"""Tables to look up: from the state of a row in each tree to what it adds to some numbers. Planned once, applied often.
+
+Predictions, Shapley values, interactions and dividends are all sums over trees of a table at the row's state; they
+differ in the tables. Few rows are looked up in plain numpy, many by compiled loops.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harsanyinet.tables.trees import Trees, TreeShape
+
+Array = NDArray[Any]
+
+FEW_ROWS = 2048  # below, numba is not worth its import
+CHUNK = 16_384  # rows of one piece of work
+NUMPY_CELLS = 4_000_000  # of the largest array of the plain form
+
+
+@dataclass(frozen=True, eq=False)
+class Paths:
+    """Questions that lead to states, of all trees one after another.
+
+    Attributes:
+        first: (T,) the state that a row begins from.
+        ends: (T,) where the questions of a tree end.
+        columns: Of each question.
+        thresholds: Likewise.
+        steps: What "yes" adds to the state.
+        n_states: (T,).
+    """
+
+    first: Array
+    ends: Array
+    columns: Array
+    thresholds: Array
+    steps: Array
+    n_states: Array
+
+    @classmethod
+    def to_all(cls, shapes: Sequence[TreeShape]) -> Paths:
+        """To all states of trees."""
+        steps = [shape.steps for shape in shapes]
+        return cls._of(steps, [0] * len(shapes), [shape.n_states for shape in shapes])
+
+    @classmethod
+    def to_full(cls, shapes: Sequence[TreeShape]) -> Paths:
+        """To the states in which nobody is absent, counted among themselves; for rows with all columns."""
+        parts, sizes = [], []
+        for shape in shapes:
+            strides = np.append(np.cumprod((shape.sizes - 1)[:0:-1])[::-1], 1)[: len(shape.sizes)]
+            parts.append((shape.columns, shape.thresholds, shape.units * strides[shape.axes]))
+            sizes.append(int(np.prod(shape.sizes - 1)))
+        return cls._of(parts, [0] * len(shapes), sizes)
+
+    @classmethod
+    def _of(cls, parts: Sequence[tuple[Array, Array, Array]], first: Sequence[int], n_states: Sequence[int]) -> Paths:
+        def flat(i: int, dtype: Any) -> Array:
+            return np.concatenate([np.empty(0, dtype=dtype), *(part[i].astype(dtype) for part in parts)])
+
+        return cls(
+            np.array(first, dtype=np.uint16), np.cumsum([len(part[0]) for part in parts], dtype=np.int64),
+            flat(0, np.int64), flat(1, np.uint8), flat(2, np.uint16), np.array(n_states, dtype=np.int64),
+        )  # fmt: skip
+
+    def states(self, bins: Array) -> Array:
+        """(T, rows) of few rows."""
+        yes = (bins[self.columns] > self.thresholds[:, None]) * self.steps[:, None]
+        found = np.repeat(self.first[:, None], bins.shape[1], axis=1)
+        starts = np.append(0, self.ends[:-1])
+        asks = starts < self.ends
+        if asks.any():
+            found[asks] += np.add.reduceat(yes, starts[asks], axis=0)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class LookUp:
+    """What to add where.
+
+    Attributes:
+        paths: To the states.
+        slot_ends: (T,) where the slots of a tree end.
+        slots: The sums that a tree adds to, one table each.
+        starts: (T,) where the tables of a tree begin.
+        table: Tables of all trees, one after another: for each slot one number per state.
+        n_slots: How many sums there are.
+    """
+
+    paths: Paths
+    slot_ends: Array
+    slots: Array
+    starts: Array
+    table: Array
+    n_slots: int
+
+    @classmethod
+    def of(cls, paths: Paths, slots: Sequence[Array], tables: Sequence[Array], n_slots: int) -> LookUp:
+        """From the slots (s,) and tables (s, states) of each tree."""
+        counts = np.array([len(own) for own in slots], dtype=np.int64)
+        sizes = counts * paths.n_states
+        return cls(
+            paths, np.cumsum(counts), np.concatenate([np.empty(0, dtype=np.int64), *slots]),
+            np.cumsum(sizes) - sizes, np.concatenate([np.empty(0), *(own.reshape(-1) for own in tables)]), n_slots,
+        )  # fmt: skip
+
+    @classmethod
+    def of_values(cls, trees: Trees, full: bool) -> LookUp:
+        """Predictions: K sums."""
+        shapes = [trees.shape(t) for t in range(len(trees))]
+        tables = []
+        for t, shape in enumerate(shapes):
+            own = trees.values[trees.states_of(t)]
+            tables.append((own[~shape.has_absent] if full else own).T)
+        paths = Paths.to_full(shapes) if full else Paths.to_all(shapes)
+        return cls.of(paths, [np.arange(trees.n_outputs)] * len(trees), tables, trees.n_outputs)
+
+    def apply(self, bins: Array, pool: ThreadPoolExecutor | None = None) -> Array:
+        """The sums of rows, (slots, rows); `bins` is (columns, rows) uint8."""
+        n = bins.shape[1]
+        if n < (16 if "harsanyinet.tables.kernels" in sys.modules else FEW_ROWS):
+            return self._apply_to_few(bins)
+        from harsanyinet.tables import kernels
+
+        out = np.zeros((self.n_slots, n))
+        p = self.paths
+
+        def work(start: int, stop: int) -> None:
+            kernels.look_up(
+                bins, start, stop, p.first, p.ends, p.columns, p.thresholds, p.steps, self.slot_ends, self.slots,
+                self.starts, p.n_states, self.table, out,
+            )  # fmt: skip
+
+        in_chunks(pool, n, CHUNK, work)
+        return out
+
+    def _apply_to_few(self, bins: Array) -> Array:
+        out = np.zeros((self.n_slots, bins.shape[1]))
+        if not len(self.slots):
+            return out
+        counts = np.diff(self.slot_ends, prepend=0)
+        tree = np.repeat(np.arange(len(counts)), counts)
+        within = np.arange(len(tree)) - np.repeat(self.slot_ends - counts, counts)
+        begin = self.starts[tree] + within * self.paths.n_states[tree]
+        size = max(1, NUMPY_CELLS // max(len(tree), len(self.paths.columns)))
+        for start in range(0, bins.shape[1], size):
+            state = self.paths.states(bins[:, start : start + size])
+            found = self.table[begin[:, None] + state[tree]]  # (slots of all trees, rows)
+            for row in range(found.shape[1]):
+                out[:, start + row] = np.bincount(self.slots, found[:, row], self.n_slots)
+        return out
+
+
+def in_chunks(pool: ThreadPoolExecutor | None, n: int, size: int, work: Callable[[int, int], None]) -> None:
+    """Runs work(start, stop) on fixed chunks of n rows, on the pool's threads if there is one."""
+    pieces = [(start, min(start + size, n)) for start in range(0, n, size)]
+    if pool is None or len(pieces) == 1:
+        for start, stop in pieces:
+            work(start, stop)
+    else:
+        for done in [pool.submit(work, *piece) for piece in pieces]:
+            done.result()

@@ -1,0 +1,92 @@
+"""Losses of table models: the best constant, the loss of outputs, leaves without curvature. Plain numpy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+Array = NDArray[Any]
+LossName = Literal["squared", "binary", "poisson", "absolute", "quantile", "multiclass"]
+NAMES: tuple[LossName, ...] = ("squared", "binary", "poisson", "absolute", "quantile", "multiclass")  # by kernel code
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A loss of raw outputs.
+
+    Attributes:
+        name: Binary: one logit; multiclass: one per class; Poisson: the logarithm of the mean.
+        n_classes: For multiclass.
+        quantile: For losses without curvature, whose leaves are quantiles; the median for absolute.
+    """
+
+    name: LossName
+    n_classes: int = 0
+    quantile: float | None = None
+
+    @property
+    def code(self) -> int:
+        """Of the compiled gradients."""
+        return NAMES.index(self.name)
+
+    @property
+    def max_step(self) -> float:
+        """How far a tree may move an output before the learning rate: of the logarithm of a mean, not far."""
+        return 2.0 if self.name == "poisson" else float("inf")
+
+    def best_constant(self, y: Array, weight: Array) -> Array:
+        """The raw outputs (K,) of a model that knows nothing."""
+        if self.name == "multiclass":
+            share = np.bincount(y[:, 0].astype(int), weight, self.n_classes) / weight.sum()
+            log = np.log(np.maximum(share, 1e-6))
+            return np.asarray(log - log.mean())
+        mean = np.average(y, axis=0, weights=weight)
+        if self.name == "binary":
+            p = np.clip(mean, 1e-6, 1 - 1e-6)
+            return np.asarray(np.log(p / (1 - p)))
+        if self.name == "poisson":
+            return np.asarray(np.log(np.maximum(mean, 1e-6)))
+        if self.quantile is not None:
+            return np.array([weighted_quantile(column, weight, self.quantile) for column in y.T])
+        return np.asarray(mean)
+
+    def mean(self, output: Array, y: Array, weight: Array) -> float:
+        """The mean loss of rows: half squares for squared, negative log-likelihood for classes and counts."""
+        if self.name == "multiclass":
+            each = logsumexp(output, axis=1) - np.take_along_axis(output, y[:, :1].astype(int), 1)[:, 0]
+        elif self.name == "binary":
+            each = (np.logaddexp(0.0, output) - y * output).sum(1)
+        elif self.name == "poisson":
+            each = (np.exp(output) - y * output).sum(1)
+        elif self.quantile is not None:
+            rest = y - output
+            each = np.maximum(self.quantile * rest, (self.quantile - 1) * rest).sum(1)
+        else:
+            each = 0.5 * ((y - output) ** 2).sum(1)
+        return float(np.average(each, weights=weight))
+
+
+def quantiles_by_state(state: Array, n_states: int, values: Array, weight: Array, q: float) -> Array:
+    """Weighted quantiles of (rows, K) in each state, (states, K); zero in states without rows."""
+    found = np.zeros((n_states, values.shape[1]))
+    for k in range(values.shape[1]):
+        order = np.lexsort((values[:, k], state))
+        own, reached = state[order], np.cumsum(weight[order])
+        states = np.unique(own)
+        ends = np.searchsorted(own, states, side="right")
+        before = np.append(0.0, reached[ends[:-1] - 1])
+        wanted = before + q * (reached[ends - 1] - before)
+        at = np.minimum(np.searchsorted(reached, wanted * (1 - 1e-15)), ends - 1)
+        found[states, k] = values[order[at], k]
+    return found
+
+
+def weighted_quantile(values: Array, weight: Array, q: float) -> float:
+    """The smallest value at which at least a share q of the weight is reached."""
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(weight[order])
+    return float(values[order[np.searchsorted(reached, q * reached[-1])]])
