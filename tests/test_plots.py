@@ -9,8 +9,6 @@ import pytest
 import torch
 
 from harsanyinet import Explanation, HarsanyiMLP, HarsanyiRegressor
-from harsanyinet.effects import Axis, PairEffect, SingleEffect, pair_effect, single_effect
-from harsanyinet.encoders import Coding, fit_column
 from harsanyinet.plots import (
     plot_bar,
     plot_beeswarm,
@@ -23,6 +21,8 @@ from harsanyinet.plots import (
     plot_shape,
     plot_waterfall,
 )
+from harsanyinet.tables.bins import Binning, fit_columns
+from harsanyinet.tables.effects import PairEffect, SingleEffect, _of_categories, _of_numbers, pair_effect, single_effect
 
 mpl.use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
@@ -740,34 +740,32 @@ def test_fields_that_make_no_sense(fields, settings, error, message):
 # Effects of columns --------------------------------------------------------------------------------------------------
 
 
-def coded(values, name):
-    return fit_column(pd.Series(values), name, Coding(min_rows=2), False)
+def axis_of(values, name, position=0):
+    """An axis of a column whose every border and category some tree asks about."""
+    frame = pd.DataFrame({name: values})
+    target = pd.factorize(frame[name])[0].astype(float)[:, None]  # so that no two categories are alike
+    (column,), _ = fit_columns(frame, target, np.ones(len(frame)), Binning(plain_rows=0), [], 0)
+    thresholds = [range(column.first, n) for n in column.n_bins]
+    if column.kind == "category":
+        return _of_categories(column, position, thresholds)
+    return _of_numbers(column, position, [range(column.first, column.first + len(column.borders))])
 
 
 def single(values, name="size ($)", outputs=1, scale=1.0):
     """An effect with made-up heights."""
-    column = coded(values, name)
-    texts = column.levels if column.kind == "category" else [column.word(v) for v in column.knots]
-    points = np.array(column.levels, dtype=object) if column.kind == "category" else column.knots
-    heights = scale * np.sin(np.arange(len(points)) + 1.0)
-    every = np.ones(len(points), dtype=bool)
+    axis = axis_of(values, name)
+    heights = scale * np.sin(np.arange(len(axis.values)) + 1.0)
     return SingleEffect(
-        axis=Axis(column, 0, points, tuple(texts)),
+        axis=axis,
         effect=heights if outputs == 1 else heights[:, None] * np.arange(1, outputs + 1),
-        frequent=np.isin(points, column.atoms) if column.kind == "number" else ~every,
-        curve=every,
         output_names=tuple(["income", "loss", "tax"][:outputs]),
     )
 
 
 def pair(a, b, scale=1.0, outputs=1):
-    axes = []
-    for position, (values, name) in enumerate(((a, "size ($)"), (b, "colour"))):
-        column = coded(values, name)
-        labels = tuple(column.value_of_cell(cell) for cell in range(column.n_cells))
-        axes.append(Axis(column, position, np.arange(column.n_cells), labels))
-    table = scale * np.random.default_rng(0).normal(size=(*(len(x.values) for x in axes), outputs))
-    return PairEffect(tuple(axes), table[:, :, 0] if outputs == 1 else table, ("income", "loss", "tax")[:outputs])
+    axes = axis_of(a, "size ($)"), axis_of(b, "colour", 1)
+    table = scale * np.random.default_rng(0).normal(size=(*(len(axis.values) for axis in axes), outputs))
+    return PairEffect(axes, table[:, :, 0] if outputs == 1 else table, ("income", "loss", "tax")[:outputs])
 
 
 WHOLE = np.repeat(np.arange(12), 3)
@@ -776,32 +774,46 @@ WORDS = np.repeat(["red", "blue", "green", "$x$ = 1"], [5, 4, 3, 3])
 LONG = np.repeat([f"a rather long category that is number {i:03d}" for i in range(60)], 2)
 
 
-def test_shape_of_numbers_is_a_curve_with_dots():
+HOLES = np.where(np.arange(200) % 5, REAL, np.nan)
+
+
+def test_shape_of_numbers_is_steps():
     effect = single(WHOLE)
     ax = plot_shape(effect)
-    zero, curve, dots = ax.lines
+    (zero,), (steps,) = ax.lines, ax.patches
     assert set(zero.get_ydata()) == {0}
-    np.testing.assert_allclose(curve.get_xydata(), np.column_stack([effect.axis.values, effect.effect]))
-    np.testing.assert_allclose(dots.get_xdata(), effect.axis.column.atoms)
-    assert dots.get_linestyle() == "None"
-    assert ax.get_title() == "income: size (\\$) by itself\n(zero: missing, dots: frequent numbers)"
+    heights, edges, _ = steps.get_data()
+    np.testing.assert_array_equal(heights, effect.effect)
+    np.testing.assert_allclose(edges, np.arange(13) - 0.5)
+    assert ax.get_title() == "income: size (\\$) by itself\n(zero: missing)"
     assert (ax.get_xlabel(), ax.get_ylabel()) == (r"size (\$)", "effect (raw output)")
-    assert not ax.patches
-    smooth = plot_shape(single(REAL))
-    assert len(smooth.lines) == 2
-    assert "dots" not in smooth.get_title()
+
+
+def test_shape_shows_missing_values_beside_the_steps():
+    effect = single(HOLES)
+    ax = plot_shape(effect)
+    heights, edges, _ = ax.patches[0].get_data()
+    np.testing.assert_array_equal(heights, effect.effect[:-1])
+    assert edges[[0, -1]].tolist() == [np.nanmin(HOLES), np.nanmax(HOLES)]
+    ((x, y),) = ax.lines[1].get_xydata()
+    assert (x > edges[-1], y) == (True, effect.effect[-1])
+    assert ax.get_title().endswith("(zero: absent, diamond: missing)")
+    bars = plot_shape(single(np.where(np.arange(15) % 5, WORDS, None)), X=np.array([["red"], [None]], dtype=object))
+    assert {label for label in ticks(bars.yaxis) if "missing" in label} == {"missing (50 %)"}
+    assert bars.get_title().endswith("(zero: absent, in brackets: 2 rows)")
 
 
 @pytest.mark.parametrize("values", [WHOLE, REAL], ids=["whole", "real"])
-def test_shape_shows_the_rows_below_the_curve(values):
+def test_shape_shows_the_rows_below_the_steps(values):
     effect = single(values)
     rows = pd.DataFrame({"other": 0.0, "size ($)": [*values, np.nan, -1e9, 1e9]})
     ax = plot_shape(effect, X=rows)
     inside = [*values, values.min(), values.max()]  # what lies outside counts at the ends
     bins = np.arange(13) - 0.5 if values is WHOLE else np.linspace(values.min(), values.max(), 61)
     counts = np.histogram(inside, bins)[0]
-    np.testing.assert_allclose([bar.get_height() for bar in ax.patches], 0.13 * counts / counts.max())
-    np.testing.assert_allclose([bar.get_x() for bar in ax.patches], bins[:-1], atol=1e-12)
+    bars = [bar for bar in ax.patches if isinstance(bar, mpl.patches.Rectangle)]
+    np.testing.assert_allclose([bar.get_height() for bar in bars], 0.13 * counts / counts.max())
+    np.testing.assert_allclose([bar.get_x() for bar in bars], bins[:-1], atol=1e-12)
     assert f"grey: {len(rows) - 1} rows" in ax.get_title()
     ax.figure.draw_without_rendering()
     lowest = ax.transAxes.inverted().transform(ax.transData.transform((0, effect.effect.min())))[1]
@@ -846,7 +858,7 @@ def test_shape_of_zeros_says_so():
         assert ax.get_title().startswith("income: size (\\$) adds nothing by itself\n")
 
 
-def test_pair_is_a_heat_map_of_cells():
+def test_pair_is_a_heat_map():
     effect = pair(WHOLE, WORDS)
     ax = plot_pair(effect)
     (image,) = ax.images
@@ -872,6 +884,7 @@ def test_pair_of_zeros_says_so():
 EFFECTS = {
     "numbers": partial(plot_shape, single(WHOLE)),
     "numbers and rows": partial(plot_shape, single(REAL), X=REAL[:, None]),
+    "missing numbers": partial(plot_shape, single(HOLES), X=HOLES[:, None]),
     "tiny numbers": partial(plot_shape, single(REAL * 1e-7, scale=1e-9)),
     "huge numbers": partial(plot_shape, single(REAL * 1e12, scale=1e9)),
     "one number": partial(plot_shape, single([3.0] * 5)),
@@ -923,10 +936,13 @@ def test_effects_of_several_outputs_need_a_choice(plot, effect):
 
 def test_effects_of_a_model():
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"a": rng.normal(size=80), "b": rng.choice(["x", "y"], size=80), "gone": np.nan})
-    model = HarsanyiRegressor(members=1, epochs=1, random_state=0, progress=False).fit(frame, frame["a"])
-    curve = plot_shape(model, "a", frame).lines[1].get_ydata()
-    np.testing.assert_array_equal(curve, single_effect(model, "a").effect)
+    frame = pd.DataFrame({"a": rng.normal(size=80), "b": rng.choice(["x", "y"], size=80), "gone": [pd.NA] * 80})
+    frame["gone"] = frame["gone"].astype(pd.StringDtype())
+    options = {"max_iter": 20, "learning_rate": 0.2, "missing": "absent", "random_state": 0, "progress": False}
+    model = HarsanyiRegressor(**options).fit(frame, frame["a"] * (frame["b"] == "x"))
+    steps = plot_shape(model, "a", frame).patches[0].get_data().values
+    np.testing.assert_array_equal(steps, single_effect(model, "a").effect)
+    assert np.ptp(steps) > 0.1
     assert len(plot_shape(model, 1, frame).patches) == 2
     drawn = np.asarray(plot_pair(model, "a", "b").images[0].get_array())
     np.testing.assert_array_equal(drawn, pair_effect(model, "a", "b").table.T)

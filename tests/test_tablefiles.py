@@ -7,12 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from harsanyinet.encoders import Coding, Column, TableEncoder
 from harsanyinet.tablefiles import count_rows, odd_values, read_rows_for, read_table, writing_table
+from harsanyinet.tables.bins import Binning, Column, code_frame, fit_columns
 
 COLUMNS = [
     Column("n", "number"),
-    Column("c", "category", levels=("1", "01", "2", "x", "007")),
+    Column("c", "category", levels=("1", "01", "2", "x", "007"), level_bins=np.ones((5, 1), dtype=np.uint8)),
     Column("t", "number", boolean=True),
 ]
 
@@ -118,13 +118,15 @@ def test_chunks_of_parquet(tmp_path, rows):
 
 def test_categories_of_numbers(tmp_path, path):
     """A model that learned categories from integers meets them as text, as integers and as floats."""
-    encoder = TableEncoder.fit(pd.DataFrame({"c": [1, 2, 3] * 9, "n": 0.0}), Coding(min_rows=1), ["c"])
+    frame = pd.DataFrame({"c": [1, 2, 3] * 9, "n": 0.0})
+    columns, own = fit_columns(frame, frame[["c"]].to_numpy(float), np.ones(27), Binning(plain_rows=0), ["c"], 0)
     path.write_text("n,c\n0,1\n0,2\n0,\n")
-    codes = encoder.code(read(path, 1, encoder.columns))
+    bins = code_frame(columns, read(path, 1, columns))
+    np.testing.assert_array_equal(bins[:, :2], own[:, :2])
+    assert bins[0].tolist() == [1, 2, 0]
     for values in ([1, 2, None], [1.0, 2.0, np.nan], ["1", "02", None]):
         pd.DataFrame({"c": values, "n": 0.0}).to_parquet(tmp_path / "d.parquet")
-        np.testing.assert_array_equal(encoder.code(read(tmp_path / "d.parquet", 2, encoder.columns)), codes)
-    assert np.isnan(codes[:, 0, 0]).tolist() == [False, False, True]
+        np.testing.assert_array_equal(code_frame(columns, read(tmp_path / "d.parquet", 2, columns)), bins)
 
 
 def test_an_empty_line_is_a_missing_value_only_where_it_can_be(path):

@@ -7,37 +7,28 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-import torch
 from tqdm import tqdm
 
 from harsanyinet import files, storage
 from harsanyinet.certificate import Certificate, verify
-from harsanyinet.datasets import read_rows
-from harsanyinet.encoders import UnseenCategoryWarning
-from harsanyinet.estimators import HarsanyiClassifier, HarsanyiRegressor
-from harsanyinet.image import HarsanyiCNN
-from harsanyinet.image_estimator import HarsanyiImageClassifier
 from harsanyinet.tablefiles import Place, count_rows, odd_values, read_rows_for, read_table, writing_table
+from harsanyinet.tables.bins import code_frame
+from harsanyinet.tables.estimators import HarsanyiClassifier, HarsanyiRegressor
+from harsanyinet.tables.frames import UnseenCategoryWarning
 
 Task = Literal["classification", "regression"]
+Game = Literal["missing", "marginal"]
 TableModel = HarsanyiClassifier | HarsanyiRegressor
 Say = Callable[[str], object]
 
 MOST_CLASSES = 20
 """A target of more different whole numbers than this is a quantity."""
-_LOSSES = {
-    "binary": "log loss",
-    "multiclass": "log loss",
-    "squared": "squared error of the standardised target",
-    "absolute": "half the absolute error of the standardised target",
-    "quantile": "pinball loss of the standardised target",
-    "poisson": "Poisson loss",
-}
 
 
 @dataclass(frozen=True)
@@ -49,9 +40,11 @@ class FitReport:
     n_columns: int
     task: Task
     n_classes: int | None
-    loss: float | None
-    """Of the rows that each member did not learn from; None with fewer than 64 rows."""
-    loss_name: str
+    n_trees: int
+    learning_rate: float
+    n_held_out: int
+    scores: dict[str, float]
+    """Loss, accuracy and so on, by name, of rows held out while the learning rate was looked for; none if it was given."""
     important: tuple[tuple[str, float], ...]
     """The five most important columns and their mean |Shapley value|."""
     seconds: float
@@ -60,17 +53,18 @@ class FitReport:
     def __str__(self) -> str:
         left_out = f" ({self.n_without_target:,} more without a target)" if self.n_without_target else ""
         classes = f", {self.n_classes} classes" if self.n_classes else ""
-        loss = "none, too few rows" if self.loss is None else f"{self.loss:.4g} ({self.loss_name})"
+        scores = ", ".join(f"{name} {value:.4g}" for name, value in self.scores.items())
         lines = {
             "rows": f"{self.n_rows:,}{left_out}",
             "columns": f"{self.n_columns:,}",
             "task": f"{self.task}{classes}",
-            "held-out loss": loss,
+            "trees": f"{self.n_trees:,}, learning rate {self.learning_rate:.3g}",
+            "on rows held out": f"{scores} ({self.n_held_out:,} rows)" if scores else "nothing was held out",
             "most important": ", ".join(f"{name} {value:.3g}" for name, value in self.important),
             "seconds": f"{self.seconds:.1f}",
             "model": str(self.path),
         }
-        return "\n".join(f"{name:<16}{value}" for name, value in lines.items())
+        return "\n".join(f"{name:<18}{value}" for name, value in lines.items())
 
 
 def fit_file(
@@ -94,7 +88,7 @@ def fit_file(
         missing: What stands for a missing value in the file, such as "?".
         drop: Columns to leave out.
         say: Takes remarks, one line each.
-        **settings: Of the estimator, such as `members`; None stands for the default.
+        **settings: Of the estimator, such as `max_iter`; None stands for the default.
     """
     start = time.perf_counter()
     settings = {name: value for name, value in settings.items() if value is not None}
@@ -103,8 +97,8 @@ def fit_file(
     if "quantile" in settings and settings.get("loss") != "quantile":
         raise ValueError(f"a quantile needs the loss quantile, however: loss={settings.get('loss', 'squared')}")
     files.check_place(out)
-    frame = read_table(data, missing=missing, text=settings.get("categorical", ()))
-    for name in (target, *drop, *settings.get("categorical", ())):
+    frame = read_table(data, missing=missing, text=settings.get("categorical_features", ()))
+    for name in (target, *drop, *settings.get("categorical_features", ())):
         if name not in frame.columns:
             some = ", ".join(map(repr, frame.columns[:12])) + (", ..." if len(frame.columns) > 12 else "")
             raise ValueError(f"{data} has no column {name!r}; it has {some}")
@@ -124,7 +118,7 @@ def fit_file(
     if task == "auto":
         task, why = decide_task(y)
         say(f"{task}, because {why}; choose the other by --task")
-    for name in frame.columns.difference(list(settings.get("categorical", ()))):
+    for name in frame.columns.difference(list(settings.get("categorical_features", ()))):
         if odd := odd_values(frame[name]):
             quoted = ", ".join(map(repr, odd))
             say(f"column {name!r} counts as categories because of {quoted}; if that is missing, say --missing")
@@ -132,8 +126,6 @@ def fit_file(
         say(f"the first column has no name; if it counts rows, leave it out by --drop {str(frame.columns[0])!r}")
     model: TableModel = (HarsanyiClassifier if task == "classification" else HarsanyiRegressor)(**settings)
     model.fit(frame, y)
-    if model.history_.interrupted and not model.history_.train_loss:
-        raise KeyboardInterrupt
     model.save(out)
     return _report(model, y, n_without, task, Path(out), time.perf_counter() - start)
 
@@ -199,6 +191,7 @@ def explain_file(
     data: Place,
     out: Place | None = None,
     *,
+    game: Game = "missing",
     missing: Sequence[str] = (),
     chunk: int = 5000,
     threads: int | None = None,
@@ -214,6 +207,7 @@ def explain_file(
         model: As for `predict_file`, like all that follow.
         data: The rows.
         out: Where the values go.
+        game: What happens to columns outside a coalition: they are missing, or averaged over the training rows.
         missing: What stands for a missing value.
         chunk: Rows read at a time.
         threads: As in fit if None.
@@ -223,7 +217,7 @@ def explain_file(
     Returns:
         The number of rows.
     """
-    return _stream(_explained, model, data, out, missing, chunk, threads, say, progress)
+    return _stream(partial(_explained, game=game), model, data, out, missing, chunk, threads, say, progress)
 
 
 def verify_file(
@@ -241,30 +235,37 @@ def verify_file(
         model: Of a network or an estimator.
         rows: A table with column names for an estimator; a CSV of plain numbers without names for a network.
         max_rows: How many rows are tried.
-        double: Converts the model to float64 first.
+        double: Converts a network to float64 first; a table's model computes in float64 anyway.
         missing: What stands for a missing value in a table with names.
         say: Takes remarks.
     """
     loaded = storage.load(model)
-    if isinstance(loaded, HarsanyiImageClassifier | HarsanyiCNN):
-        raise ValueError(
-            f"{model} must hold a model of a table, however: it holds a {type(loaded).__name__}; for images there is "
-            "harsanyinet.verify(harsanyinet.load(path), images) in Python"
-        )
     if not isinstance(loaded, TableModel):
-        net = loaded.double() if double else loaded
-        return verify(net, torch.from_numpy(read_rows(rows, net.n_features)).to(net.baseline.dtype), max_rows=max_rows)
-    if double:
-        loaded._finish(loaded.network_.double(), loaded.problem_)
-    frame = next(read_rows_for(loaded.encoder_.columns, rows, rows=max_rows, missing=missing))
+        return _verify_network(loaded, model, rows, max_rows, double)
+    frame = next(read_rows_for(loaded.columns_, rows, rows=max_rows, missing=missing))
     with _unseen(say):
-        loaded.encoder_.code(frame)
+        code_frame(loaded.columns_, frame)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnseenCategoryWarning)  # it is said above, once
         return verify(loaded, _input(loaded, frame), max_rows=max_rows)
 
 
 # Steps ---------------------------------------------------------------------------------------------------------------
+
+
+def _verify_network(net: Any, path: Place, rows: Place, max_rows: int, double: bool) -> Certificate:
+    import torch
+
+    from harsanyinet.datasets import read_rows
+    from harsanyinet.mlp import HarsanyiMLP
+
+    if not isinstance(net, HarsanyiMLP):
+        raise ValueError(
+            f"{path} must hold a model of a table, however: it holds a {type(net).__name__}; for images there is "
+            "harsanyinet.verify(harsanyinet.load(path), images) in Python"
+        )
+    net = net.double() if double else net
+    return verify(net, torch.from_numpy(read_rows(rows, net.n_features)).to(net.baseline.dtype), max_rows=max_rows)
 
 
 def _tidy_target(y: pd.Series[Any], task: str) -> pd.Series[Any]:
@@ -293,16 +294,19 @@ def _tidy_target(y: pd.Series[Any], task: str) -> pd.Series[Any]:
 
 def _report(model: TableModel, y: pd.Series[Any], n_without: int, task: Task, path: Path, seconds: float) -> FitReport:
     history, importance = model.history_, model.feature_importances_
-    names = model.encoder_.names
     return FitReport(
         n_rows=len(y),
         n_without_target=n_without,
-        n_columns=len(names),
+        n_columns=len(model.columns_),
         task=task,
         n_classes=len(model.classes_) if isinstance(model, HarsanyiClassifier) else None,
-        loss=None if history.best_epoch is None else history.validation_loss[history.best_epoch],
-        loss_name=_LOSSES[model.problem_.kind],
-        important=tuple((names[i], float(importance[i])) for i in np.argsort(-importance, kind="stable")[:5]),
+        n_trees=len(model.trees_),
+        learning_rate=model.learning_rate_,
+        n_held_out=history.n_rows,
+        scores=history.scores,
+        important=tuple(
+            (model.columns_[i].name, float(importance[i])) for i in np.argsort(-importance, kind="stable")[:5]
+        ),
         seconds=seconds,
         path=path,
     )
@@ -331,7 +335,7 @@ def _stream(
         writing_table(out) as write,
         tqdm(total=total, unit="row", unit_scale=True, delay=2.0, disable=not progress, leave=False) as bar,
     ):
-        for frame in read_rows_for(model.encoder_.columns, data, rows=chunk, missing=missing):
+        for frame in read_rows_for(model.columns_, data, rows=chunk, missing=missing):
             write(answer(model, _input(model, frame)))
             note()
             done += len(frame)
@@ -352,11 +356,11 @@ def _predicted(model: TableModel, frame: Any) -> pd.DataFrame:
     found = model.predict(frame)
     if found.ndim == 1:
         return pd.DataFrame({"prediction": found})
-    return pd.DataFrame(found, columns=[f"prediction of {name}" for name in model.problem_.output_names])
+    return pd.DataFrame(found, columns=[f"prediction of {name}" for name in model.output_names_])
 
 
-def _explained(model: TableModel, frame: Any) -> pd.DataFrame:
-    explained = model.explain(frame)
+def _explained(model: TableModel, frame: Any, game: Game) -> pd.DataFrame:
+    explained = model.explain(frame, game=game)
     n_rows, names, outputs = len(frame), explained.feature_names, explained.output_names
     base, values = explained.base_values.reshape(-1), explained.values.reshape(n_rows, len(names), -1)
     raw = explained.outputs.reshape(n_rows, -1)

@@ -12,7 +12,10 @@ from typing import Any
 
 _TABLE = "a table with a line of column names: .csv, .tsv (also .gz) or .parquet"
 _MISSING = "what stands for a missing value, such as '?', besides an empty cell, NA, NaN and null"
-_SETTINGS = ("members", "max_order", "epochs", "loss", "quantile", "categorical")
+_SETTINGS = (
+    "max_iter", "learning_rate", "max_order", "max_seconds", "members", "loss", "quantile", "categorical_features",
+)  # fmt: skip
+
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -40,7 +43,7 @@ def _parser() -> argparse.ArgumentParser:
     from harsanyinet import __version__
 
     parser = argparse.ArgumentParser(
-        prog="harsanyinet", description="Networks that return exact Shapley values with every prediction."
+        prog="harsanyinet", description="Models that return exact Shapley values with every prediction."
     )
     parser.add_argument("--version", action="version", version=f"harsanyinet {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
@@ -48,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     demo = commands.add_parser("demo", help="train on Census, check by brute force, explain one person, draw plots")
     demo.add_argument("-o", "--out", type=Path, default=Path("demo"), help="folder for plots and model (default: demo)")
     demo.add_argument("--seed", type=int, default=0)
-    demo.add_argument("--quick", action="store_true", help="few rows and epochs, to see that it runs")
+    demo.add_argument("--quick", action="store_true", help="few rows and trees, to see that it runs")
     demo.add_argument("--images", action="store_true", help="small images of digits in place of a table")
     demo.set_defaults(run=_demo)
 
@@ -65,19 +68,22 @@ def _parser() -> argparse.ArgumentParser:
     fit.add_argument("--missing", type=_names, default=[], metavar="TEXT,...", help=_MISSING)
     fit.add_argument("--drop", type=_names, default=[], metavar="COL,...", help="columns to leave out")
     fit.add_argument(
-        "--categorical", type=_names, metavar="COL,...", help="columns whose numbers are names of something"
-    )
-    fit.add_argument("--members", type=int, metavar="N", help="networks whose outputs are averaged (default: 8)")
+        "--categorical", dest="categorical_features", type=_names, metavar="COL,...",
+        help="columns whose numbers are names of something",
+    )  # fmt: skip
+    fit.add_argument("--max-iter", type=int, metavar="N", help="trees (default: 1000)")
     fit.add_argument(
-        "--max-order", type=int, metavar="N", help="most columns that may act together (default: no limit)"
+        "--learning-rate", type=float, metavar="R", help="share of each tree's step that is taken (default: looked for)"
     )
-    fit.add_argument("--epochs", type=int, metavar="N", help="passes over the rows (default: by their number)")
+    fit.add_argument("--max-order", type=int, metavar="N", help="most columns that may act together (default: 4)")
+    fit.add_argument("--max-seconds", type=float, metavar="S", help="a time budget: the model so far when it is over")
+    fit.add_argument("--members", type=int, metavar="N", help="models whose outputs are averaged (default: 1)")
     fit.add_argument(
         "--loss", choices=["squared", "absolute", "quantile", "poisson"], help="of a regression (default: squared)"
     )
     fit.add_argument("--quantile", type=float, metavar="Q", help="for --loss quantile (default: 0.5)")
     fit.add_argument("--seed", type=int, default=0, metavar="N", help="the same gives the same model (default: 0)")
-    fit.add_argument("--threads", type=int, metavar="N", help="default: torch's own number")
+    fit.add_argument("--threads", type=int, metavar="N", help="default: one for few rows, else all cores")
     fit.set_defaults(run=_fit)
 
     for name, run, what, help in (
@@ -88,6 +94,12 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("model", type=Path, help="a model file that fit wrote")
         command.add_argument("data", type=Path, help=f"{_TABLE}; it may have more columns than the model needs")
         command.add_argument("-o", "--out", type=Path, help=f"where {what} go, likewise (default: CSV on stdout)")
+        if name == "explain":
+            command.add_argument(
+                "--game", choices=["missing", "marginal"], default="missing",
+                help="what happens to columns outside a coalition: they are missing (default: what the data say), or "
+                "averaged over the training rows (what the model does)",
+            )  # fmt: skip
         command.add_argument("--missing", type=_names, default=[], metavar="TEXT,...", help=f"{_MISSING}; as in fit")
         command.add_argument("--chunk", type=int, default=5000, metavar="N", help="rows at a time (default: 5000)")
         command.add_argument("--threads", type=int, metavar="N", help="default: as in fit")
@@ -101,7 +113,7 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     verify.add_argument("--missing", type=_names, default=[], metavar="TEXT,...", help=f"{_MISSING}; as in fit")
     verify.add_argument("--max-rows", type=int, default=10, help="rows to try (default: 10)")
-    verify.add_argument("--double", action="store_true", help="convert the model to float64 first")
+    verify.add_argument("--double", action="store_true", help="convert a network to float64 first")
     verify.add_argument("-o", "--out", type=Path, help="also write the certificate as JSON")
     verify.set_defaults(run=_verify)
 
@@ -163,7 +175,9 @@ def _predict(arguments: argparse.Namespace) -> int:
 def _explain(arguments: argparse.Namespace) -> int:
     from harsanyinet.batch import explain_file
 
-    explain_file(arguments.model, arguments.data, arguments.out, say=_say, **_streaming(arguments))
+    explain_file(
+        arguments.model, arguments.data, arguments.out, game=arguments.game, say=_say, **_streaming(arguments)
+    )
     return 0
 
 

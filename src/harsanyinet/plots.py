@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harsanyinet.effects import Axis, PairEffect, SingleEffect, pair_effect, single_effect
 from harsanyinet.explanation import Explanation, find_name, need_package
+from harsanyinet.tables.effects import Axis, PairEffect, SingleEffect, pair_effect, single_effect
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from harsanyinet.effects import Model
+    from harsanyinet.tables.effects import Model
 
 POSITIVE, NEGATIVE, NEUTRAL = "#d55e00", "#0072b2", "#555555"  # Okabe and Ito
 MAX_FEATURES = 15
@@ -316,15 +316,15 @@ def plot_shape(
     output: str | int | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """What a column adds by itself to the raw output: a curve over numbers, bars for categories.
+    """What a column adds by itself to the raw output: steps over numbers, bars for categories.
 
-    Dots are numbers so frequent that the model gave each an effect of its own. Zero is a row where the value is
-    missing.
+    Zero is a row where the column is absent. That is what a missing value means, unless the column had missing values
+    in `fit`: then they have an effect of their own.
 
     Args:
         model: A fitted estimator, or what `effects.single_effect` returned.
         feature: Name or position of the column; may be left out of the latter.
-        X: Rows whose values are to be shown too: as a grey histogram under a curve, as shares beside categories.
+        X: Rows whose values are to be shown too: as a grey histogram under the steps, as shares beside categories.
         output: Name or position; needed when there are several outputs.
         ax: Where to draw.
     """
@@ -341,7 +341,7 @@ def plot_shape(
     if not len(heights):
         raise ValueError(f"a plot needs at least one value, however: column {effect.axis.name!r} has none")
     held = None if X is None else effect.axis.data(X)
-    draw = _shape_bars if effect.axis.few else _shape_curve
+    draw = _shape_bars if effect.axis.few else _shape_steps
     return draw(effect, heights, held, _label(effect.output_names[k]), ax)
 
 
@@ -352,7 +352,7 @@ def plot_pair(
     output: str | int | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """What two columns add together to the raw output, beyond what each adds by itself, as a heat map of their cells.
+    """What two columns add together to the raw output, beyond what each adds by itself, as a heat map.
 
     Args:
         model: A fitted estimator, or what `effects.pair_effect` returned.
@@ -464,29 +464,34 @@ def _one_output(output: str | int | None, names: Sequence[str], plot: str) -> in
     return 0 if output is None else find_name(output, list(names), "output")
 
 
-def _shape_curve(effect: SingleEffect, heights: Array, held: Array | None, name: str, ax: Axes | None) -> Axes:
-    """A curve over numbers, dots for the frequent ones."""
+def _shape_steps(effect: SingleEffect, heights: Array, held: Array | None, name: str, ax: Axes | None) -> Axes:
+    """Steps over numbers, a diamond beside them for missing values."""
     ax = new_axes(ax, 7.0, 4.0)
-    x, joined, dots = effect.axis.values, effect.curve, effect.frequent
+    edges, n = effect.axis.edges, len(effect.axis.edges) - 1
     ax.axhline(0, color=NEUTRAL, linewidth=0.8, linestyle=":", zorder=1)
-    ax.plot(x[joined], heights[joined], color=NEGATIVE, linewidth=1.5, zorder=3)
-    if dots.any():
-        ax.plot(x[dots], heights[dots], "o", color=POSITIVE, markersize=3.5, markeredgewidth=0, zorder=4)
+    ax.stairs(heights[:n], edges, baseline=None, color=NEGATIVE, linewidth=1.5, zorder=3)
+    notes = [_zero(effect)]
+    if effect.axis.column.missing:
+        ax.plot(edges[-1] + 0.04 * (edges[-1] - edges[0]), heights[n], "D", color=POSITIVE, markersize=6, zorder=4)
+        notes.append("diamond: missing")
     if held is not None:
-        counts, edges = np.histogram(held[~np.isnan(held)].clip(x[0], x[-1]), bins=_bins(effect.axis))
+        numbers = held[~np.isnan(held)]
+        counts, bins = np.histogram(numbers.clip(edges[0], edges[-1]), bins=_bins(effect.axis))
         low, high = ax.get_ylim()
-        ax.set_ylim(low - 0.18 * (high - low), high)  # room below the curve
+        ax.set_ylim(low - 0.18 * (high - low), high)  # room below the steps
         shares = 0.13 * counts / max(1, counts.max())
         strip = ax.get_xaxis_transform()
-        ax.bar(edges[:-1], shares, np.diff(edges), align="edge", color="#bbbbbb", transform=strip, zorder=2)
+        ax.bar(bins[:-1], shares, np.diff(bins), align="edge", color="#bbbbbb", transform=strip, zorder=2)
+        notes.append(f"grey: {_count(len(numbers), 'row')}")
     ax.spines[["top", "right"]].set_visible(False)
     ax.set_xlabel(_label(effect.axis.name))
     ax.set_ylabel("effect (raw output)")
-    notes = ["zero: missing"] + (["dots: frequent numbers"] if dots.any() else [])
-    if held is not None:
-        notes.append(f"grey: {_count(int((~np.isnan(held)).sum()), 'row')}")
     ax.set_title(f"{name}: {_by_itself(effect, heights)}\n({', '.join(notes)})", fontsize=10)
     return ax
+
+
+def _zero(effect: SingleEffect) -> str:
+    return f"zero: {'absent' if effect.axis.column.missing else 'missing'}"
 
 
 def _by_itself(effect: SingleEffect, heights: Array) -> str:
@@ -495,15 +500,15 @@ def _by_itself(effect: SingleEffect, heights: Array) -> str:
 
 def _bins(axis: Axis) -> Array:
     """Edges of a histogram; of whole numbers each bin holds equally many."""
-    low, high = float(axis.values[0]), float(axis.values[-1])
+    low, high = axis.edges[0], axis.edges[-1]
     if not axis.column.whole:
         return np.linspace(low, high, 61)
-    step = max(1, round((high - low + 1) / 60))
-    return np.arange(low - 0.5, high + step, step)
+    step = max(1, round((high - low) / 60))
+    return np.arange(low, high + step, step)
 
 
 def _shape_bars(effect: SingleEffect, heights: Array, held: Array | None, name: str, ax: Axes | None) -> Axes:
-    """A bar for each category, or for each of two numbers."""
+    """A bar for each category, or for each side of the one border between numbers."""
     strongest = np.argsort(-np.abs(heights), kind="stable")[:MAX_BARS]
     order = strongest[np.argsort(heights[strongest], kind="stable")]
     labels = [_ends(effect.axis.labels[i], 40) for i in order]
@@ -524,7 +529,7 @@ def _shape_bars(effect: SingleEffect, heights: Array, held: Array | None, name: 
     _clean(ax)
     ax.set_xlabel("effect (raw output)")
     kept = "" if len(bars) == len(heights) else f", {len(bars)} strongest of {len(heights)}"
-    notes = ["zero: missing"] + ([] if held is None else [f"in brackets: {_count(int(counts.sum()), 'row')}"])
+    notes = [_zero(effect)] + ([] if held is None else [f"in brackets: {_count(int(counts.sum()), 'row')}"])
     ax.set_title(f"{name}: {_by_itself(effect, heights)}{kept}\n({', '.join(notes)})", fontsize=10)
     return ax
 

@@ -1,7 +1,7 @@
 """Tables on disk, whole or a few rows at a time: CSV, TSV (both plain or as .gz) and Parquet. No model.
 
-A CSV says nothing of types. `read_table` infers them from the whole file; `read_rows_for` reads what a fitted encoder
-expects, so that every part of a file is understood in the same way, whatever the other parts hold.
+A CSV says nothing of types. `read_table` infers them from the whole file; `read_rows_for` reads what the columns of a
+fitted model expect, so that every part of a file is understood in the same way, whatever the other parts hold.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from harsanyinet import files
-from harsanyinet.encoders import Column, as_texts, pick_columns
+from harsanyinet.tables.bins import Column
+from harsanyinet.tables.frames import as_texts, pick_columns
 
 Place = str | PathLike[str]
 _SEPARATORS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
@@ -62,16 +63,16 @@ def count_rows(path: Place) -> int | None:
 def read_rows_for(
     columns: Sequence[Column], path: Place, *, rows: int, missing: Sequence[str] = ()
 ) -> Iterator[pd.DataFrame]:
-    """Reads a table a few rows at a time, as an encoder needs it: its columns, in its order, with its types.
+    """Reads a table a few rows at a time, as a model needs it: its columns, in its order, with its types.
 
     Args:
-        columns: Those of a fitted `TableEncoder`. The file may have others besides, in any order.
+        columns: Those of a fitted model. The file may have others besides, in any order.
         path: As for `read_table`.
         rows: How many at a time.
         missing: As for `read_table`.
 
     Yields:
-        Frames whose categories are text, as the encoder knows them, and whose numbers are float64; the index counts
+        Frames whose categories are text, as the model knows them, and whose numbers are float64; the index counts
         the rows of the file from 0.
 
     Raises:
@@ -188,7 +189,7 @@ def _options(separator: str, missing: Sequence[str]) -> dict[str, Any]:
         "index_col": False,
         "low_memory": False,  # types come from all rows together
         "encoding": "utf-8-sig",
-        # A frequent number is known by its exact value. Newer versions of pandas read numbers exactly anyway.
+        # A number falls on the side of a border that it fell on in fit. Newer versions of pandas read numbers exactly anyway.
         **({} if _EXACT else {"float_precision": "round_trip"}),
     }
 

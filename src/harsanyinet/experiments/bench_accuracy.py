@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from tqdm import tqdm
 
@@ -23,18 +22,22 @@ from harsanyinet import datasets
 from harsanyinet.certificate import versions
 from harsanyinet.datasets import DatasetNotFoundError, Table
 from harsanyinet.experiments import results
-from harsanyinet.experiments.models import MODELS, OURS, SEED, Ours
+from harsanyinet.experiments.bench_defaults import CANDIDATES, compare, ratio_text, warm_up
+from harsanyinet.experiments.models import MODELS, OURS, SEED, Fitted, structure
 from harsanyinet.experiments.results import append, read_lines
 
 CENSUS_TRAIN_ROWS = 32_561
 WHAT = (
     "mean and standard error over folds, which share rows except in census; census: its original split; yeast: 10 "
-    "stratified random splits 80/20; others: 5-fold cross-validation; rank 1 is best, ties averaged; order_spectrum: "
-    "the share of the sum of |dividends| by the number of columns in the set, from none on, on 1,000 test rows"
+    "stratified random splits 80/20; others: 5-fold cross-validation; rank 1 is best, ties averaged; loss_ratios: "
+    "geometric mean over datasets of the ratio of mean log-losses or RMSEs to those of another model, below 1 is better, "
+    "its standard error that over folds, to which Census has one and adds nothing; order_spectrum: the share of the sum "
+    "of |dividends| by the number of columns in the set, from none on, on 1,000 test rows"
 )
 SCORES = ("accuracy", "r2")  # higher is better
 LOSSES = ("log_loss", "rmse")
 SECONDS = ("fit_seconds", "predict_seconds")
+PEERS = ("catboost", "lightgbm")  # what all models are compared with
 
 DATASETS: dict[str, tuple[Callable[[], Table], int]] = {  # how to load it, how many folds
     "census": (lambda: datasets.load_census().whole(), 1),
@@ -61,12 +64,14 @@ def run(
         out = out.with_stem(f"{out.stem}_quick")
     results.prepare(out)
     lines = out.with_suffix(".jsonl")
-    torch.set_num_threads(threads)
     names = [name for name in _known("models", models, MODELS) if _installed(name)]
     tables = _load(_known("datasets", only, DATASETS))
     cells = [(m, d, f) for m in names for d in tables for f in range(1 if quick else DATASETS[d][1])]
     done = {cell for cell, record in read(lines).items() if "error" not in record}
-    bar = tqdm([cell for cell in cells if cell not in done])
+    todo = [cell for cell in cells if cell not in done]
+    if any(model in OURS for model, _, _ in todo):
+        warm_up(["default"], CANDIDATES, threads)
+    bar = tqdm(todo)
     for model, dataset, fold in bar:
         bar.set_description(f"{model} {dataset} {fold}")
         record = {"model": model, "dataset": dataset, "fold": fold, "seed": SEED, "threads": threads}
@@ -118,8 +123,8 @@ def measure(
         end = time.perf_counter()
     found: dict[str, Any] = {"fit_seconds": fitted - start, "predict_seconds": end - fitted}
     found |= {"n_train": len(train), "n_test": len(test)}
-    if isinstance(predict, Ours):
-        found |= predict.structure(table.x.iloc[test[:1000]])
+    if model in OURS and isinstance(predict, Fitted):
+        found |= structure(predict.model, table.x.iloc[test[:1000]])
     truth = y[test]
     if table.task == "regression":
         return found | {"r2": r2_score(truth, predicted), "rmse": root_mean_squared_error(truth, predicted)}
@@ -163,9 +168,21 @@ def summary(records: Iterable[dict[str, Any]]) -> dict[str, Any]:
         "versions_of_models": {m: sorted({c["version"] for c in cells if c["model"] == m}) for m in MODELS},
         "mean_rank_by_accuracy_or_r2": _mean_ranks(found, everywhere, SCORES, -1),
         "mean_rank_by_log_loss_or_rmse": _mean_ranks(found, everywhere, LOSSES, 1),
+        "loss_ratios": _loss_ratios(cells),
         "failed": [record for record in records if "error" in record],
         "datasets": found,
     }
+
+
+def _loss_ratios(records: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Each model against each peer, over the datasets and folds that both have done."""
+    cells = {
+        (r["model"], r["dataset"], None, r["fold"]): r | {"loss": next(r[name] for name in LOSSES if name in r)}
+        for r in records
+        if any(name in r for name in LOSSES)
+    }
+    each = {peer: {m: compare(cells, m, peer, None) for m in MODELS if m != peer} for peer in PEERS}
+    return {f"to {peer}": {m: one for m, one in ratios.items() if one} for peer, ratios in each.items()}
 
 
 def _mean_ranks(
@@ -195,15 +212,18 @@ def _spectrum(each: list[list[float]]) -> list[float]:
 
 
 def table(found: dict[str, Any]) -> str:
-    """One line per model: accuracy or R2 on each dataset, and the mean rank."""
+    """One line per model: accuracy or R2 on each dataset, the mean rank, and the losses relative to the peers'."""
     ranks = found["mean_rank_by_accuracy_or_r2"]
     lines = [f"{'accuracy or R2':<24}" + "".join(f"{name:>15}" for name in found["datasets"]) + "   mean rank"]
+    lines[0] += "".join(f"{f'loss/{peer}':>18}" for peer in PEERS)
     for model in MODELS:
         rows = [rows.get(model, {}) for rows in found["datasets"].values()]
         scores = [next((row[k]["mean"] for k in SCORES if k in row), None) for row in rows]
         if any(score is not None for score in scores):
             cells = "".join(f"{'' if score is None else format(score, '.4f'):>15}" for score in scores)
-            lines.append(f"{model:<24}{cells}{f'{ranks[model]:.2f}' if model in ranks else '':>12}")
+            rank = f"{ranks[model]:.2f}" if model in ranks else ""
+            against = (found["loss_ratios"][f"to {peer}"].get(model, {}) for peer in PEERS)
+            lines.append(f"{model:<24}{cells}{rank:>12}" + "".join(f"{ratio_text(one):>18}" for one in against))
     return "\n".join(lines)
 
 

@@ -194,7 +194,7 @@ def run(
     _check_settings(records.values(), names, candidates)
     done = {cell for cell, record in records.items() if "error" not in record}
     cells = [cell for cell in _cells(names, loaded, quick, samples and not quick) if cell not in done]
-    _warm_up([cell[0] for cell in cells], candidates, threads)
+    warm_up([cell[0] for cell in cells], candidates, threads)
     bar = tqdm(cells, mininterval=5)
     for model, name, rows, seed in bar:
         bar.set_description(f"{model} {name} {rows or ''} {seed}")
@@ -304,7 +304,7 @@ def _check_settings(
             raise ValueError(f"{name} was run with {record['settings']}, however: {candidates[name]}; rename it")
 
 
-def _warm_up(names: Sequence[str], candidates: Mapping[str, dict[str, Any]], threads: int) -> None:
+def warm_up(names: Sequence[str], candidates: Mapping[str, dict[str, Any]], threads: int) -> None:
     """Imports and compiles what fits need, so that no timed fit pays for it: tiny fits of each of our tasks."""
     for name in PEERS.keys() & set(names):
         import_module(name)
@@ -360,9 +360,9 @@ def compare(cells: Mapping[Cell, dict[str, Any]], model: str, peer: str, rows: i
     ratios = {table: _loss_ratio(both) for table, both in pairs.items()}
     logs = {table: np.log([mine["loss"] / other["loss"] for mine, other in both]) for table, both in pairs.items()}
     ratio = float(np.exp(np.mean(np.log(list(ratios.values())))))
-    error = None
-    if all(len(log) > 1 for log in logs.values()):
-        error = ratio * float(np.sqrt(sum(np.var(log, ddof=1) / len(log) for log in logs.values()))) / len(logs)
+    error, several = None, [log for log in logs.values() if len(log) > 1]  # what ran once tells no error
+    if several:
+        error = ratio * float(np.sqrt(sum(np.var(log, ddof=1) / len(log) for log in several))) / len(logs)
     seconds = [mine["fit_seconds"] / other["fit_seconds"] for both in pairs.values() for mine, other in both]
     worst = max(ratios, key=lambda table: ratios[table])
     return {
@@ -401,8 +401,8 @@ def text(found: dict[str, Any]) -> str:
         for model, row in found["models"].items():
             if one := row.get(f"against_{peer}"):
                 worst = f"{one['worst']['table']} {one['worst']['ratio']:.3f}"
-                line = f"{model:<24}{_ratio(one):>17}{one['n_tables']:>8}{one['wins']:>6}  {worst:<24}"
-                line += "".join(f"{_ratio(one['samples'].get(str(rows), {})):>16}" for rows in SAMPLE_SIZES)
+                line = f"{model:<24}{ratio_text(one):>17}{one['n_tables']:>8}{one['wins']:>6}  {worst:<24}"
+                line += "".join(f"{ratio_text(one['samples'].get(str(rows), {})):>16}" for rows in SAMPLE_SIZES)
                 lines.append(line + f"{one['fit_time_ratio']:>10.3f}")
         lines.append("")
     for key, digits in (("loss", ".4f"), ("fit_seconds", ".2f")):
@@ -416,7 +416,8 @@ def text(found: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _ratio(one: Mapping[str, Any]) -> str:
+def ratio_text(one: Mapping[str, Any]) -> str:
+    """A ratio that `compare` returned, with its standard error."""
     if not one:
         return ""
     error = one["standard_error"]

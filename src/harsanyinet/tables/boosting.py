@@ -3,15 +3,16 @@
 The rows choose the questions of a tree and the values of the states in which nobody is absent. Copies of the rows, in
 which players are absent at random, teach the other states: these begin as the average of the tree's own leaves, and
 move towards what the copies say. Some trees are grown on the copies, so that a player who only stands for another is
-asked about, too.
+asked about, too; the last of them say nothing about rows with all their players.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,8 @@ Masks = NDArray[np.bool_]
 
 CHUNK = 65_536  # rows whose sums are taken at a time
 ENOUGH_FOR_THREADS = 100_000  # rows times columns
+KINDS = 16  # of copies, by how many players are absent
+MOST_EVENED = 20.0
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class Settings:
     """How to boost.
 
     Attributes:
-        n_trees: Trees at most.
+        n_trees: Trees that learn from the rows, at most.
         learning_rate: Share of a step that is taken.
         depth: Questions of a tree.
         max_players: Different players of a tree.
@@ -45,7 +48,11 @@ class Settings:
         noise: Strength of the noise on the scores of questions, which fades as trees are added.
         copies: Copies of the rows with players absent.
         copy_trees: Share of the trees whose questions the copies choose.
-        copy_l2: Shrinkage of absent states towards the average of the leaves, as a share of all copies.
+        copy_rate: Learning rate of absent states, at most.
+        extra_trees: Trees, as a share of those before, that learn from the copies alone.
+        extra_rate: Their learning rate, at most.
+        passes: How often absent states of all trees are learned once more, with players absent anew.
+        pass_rate: The learning rate of that, at most.
         redraw: Trees after which absent players are drawn anew.
         sketch: Gradients of more outputs than these are mixed to as many before questions are scored.
         max_seconds: Time after which no tree is begun.
@@ -55,18 +62,20 @@ class Settings:
     learning_rate: float = 0.05
     depth: int = 6
     max_players: int = 4
-    l2: float = 3.0
+    l2: float = 1.0
     row_share: float = 0.8
     column_share: float = 1.0
     noise: float = 1.0
-    copies: int = 2
+    copies: int = 4
     copy_trees: float = 0.3
-    copy_l2: float = 0.001
+    copy_rate: float = 0.03
+    extra_trees: float = 0.3
+    extra_rate: float = 0.05
+    passes: int = 1
+    pass_rate: float = 0.02
     redraw: int = 50
     sketch: int = 5
     max_seconds: float | None = None
-    trust: float = 0.0
-    gate: float = 0.0
 
 
 @dataclass
@@ -89,7 +98,7 @@ class Rows:
         return len(self.output)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Table:
     """What is learned from.
 
@@ -101,6 +110,7 @@ class Table:
         weight: (B,).
         monotone: For each column 1, -1 or 0.
         allowed: From the players of a tree, (P,) bool, to those that may join them; None for all.
+        useful: (2, P) bool, the players worth asking about, with all columns and with some of them; None for all.
     """
 
     bins: Array
@@ -110,13 +120,17 @@ class Table:
     weight: Array
     monotone: Array
     allowed: Callable[[Masks], Masks] | None = None
+    useful: Masks | None = None
+
+    @property
+    def n_players(self) -> int:
+        """P."""
+        return int(self.player_of.max(initial=-1)) + 1
 
     def take(self, rows: Array) -> Table:
         """Some of the rows."""
-        return Table(
-            np.ascontiguousarray(self.bins[:, rows]), self.n_bins, self.player_of, self.y[rows], self.weight[rows],
-            self.monotone, self.allowed,
-        )  # fmt: skip
+        bins = np.ascontiguousarray(self.bins[:, rows])
+        return replace(self, bins=bins, y=self.y[rows], weight=self.weight[rows])
 
 
 class Booster:
@@ -132,7 +146,7 @@ class Booster:
 
     def __init__(self, table: Table, loss: Loss, settings: Settings, seed: int = 0, n_threads: int = 1) -> None:
         self.table, self.loss, self.settings, self.n_threads = table, loss, settings, n_threads
-        self.n_players = int(table.player_of.max(initial=-1)) + 1
+        self.n_players = table.n_players
         self.draw = np.random.default_rng(seed)
         self.pool: ThreadPoolExecutor | None = None
         self.base = loss.best_constant(table.y, table.weight)
@@ -146,7 +160,7 @@ class Booster:
             )  # fmt: skip
         self.shapes: list[TreeShape] = []
         self.values: list[Array] = []
-        self.gain_in, self.gain_out = np.zeros(self.n_players), np.zeros(self.n_players)
+        self.gains = np.zeros(self.n_players)  # of the players, in units of what noise gains
 
     def boost(self, held: Rows | None = None, patience: int | None = None, bar: tqdm[Any] | None = None) -> Array:
         """Adds trees until there are enough, time is over, or the loss of rows held out has not fallen for long.
@@ -159,78 +173,137 @@ class Booster:
         Returns:
             The loss of the rows held out before the first and after each tree; empty without them.
         """
-        started = time.monotonic()
+        started, s = time.monotonic(), self.settings
         losses = [] if held is None else [self.loss.mean(held.output, held.y, held.weight)]
-        with ThreadPoolExecutor(self.n_threads) as pool:
-            self.pool = pool if self.n_threads > 1 else None
+        with self._threads():
             self._derive(self.rows)
-            for number in range(self.settings.n_trees):
-                limit = self.settings.max_seconds
-                if limit is not None and time.monotonic() - started > limit:
+            for number in range(s.n_trees):
+                if s.max_seconds is not None and time.monotonic() - started > s.max_seconds:
                     break
-                if self.copies is not None and number % self.settings.redraw == 0:
+                if self.copies is not None and number % s.redraw == 0:
                     self._redraw(self.copies)
-                added = self._add_tree(number)
+                self._add_tree(number)
                 if bar is not None:
                     bar.update()
                 if held is None:
                     continue
-                if added:
-                    self._locate(held, self.shapes[-1])
-                    kernels.add_values(0, len(held), held.state, self.values[-1], held.output)
+                kernels.tree_states(held.bins, 0, len(held), *self.shapes[-1].steps, held.state)
+                kernels.add_values(0, len(held), held.state, self.values[-1], held.output)
                 losses.append(self.loss.mean(held.output, held.y, held.weight))
                 if patience is not None and len(losses) - 1 - int(np.argmin(losses)) >= patience:
                     break
-        self.pool = None
         return np.array(losses)
 
-    def trees(self, first: int | None = None) -> Trees:
-        """The trees, or the first of them."""
-        return Trees.of(self.table.player_of, self.base, self.shapes[:first], self.values[:first])
+    def finish(self, n_trees: int | None = None, bar: tqdm[Any] | None = None) -> Trees:
+        """Learns what is left to learn about absent players, and returns the trees.
 
-    def _add_tree(self, number: int) -> bool:
+        Args:
+            n_trees: How many of the trees to keep before that; None for all.
+            bar: Moves with every tree.
+        """
+        self.shapes, self.values = self.shapes[:n_trees], self.values[:n_trees]
+        n_full = len(self.shapes)
+        if self.copies is not None and n_full:
+            with self._threads():
+                for number in range(round(self.settings.extra_trees * n_full)):
+                    if number % self.settings.redraw == 0:
+                        self._redraw(self.copies)
+                    self._add_extra_tree(self.copies, n_full)
+                    if bar is not None:
+                        bar.update()
+                for _ in range(self.settings.passes):
+                    self._learn_again(self.copies)
+        return self.trees()
+
+    def trees(self, first: int | None = None) -> Trees:
+        """The trees so far, or the first of them; those that ask nothing are left out."""
+        asking = [i for i, shape in enumerate(self.shapes[:first]) if len(shape.columns)]
+        return Trees.of(
+            self.table.player_of, self.base, [self.shapes[i] for i in asking], [self.values[i] for i in asking]
+        )
+
+    @contextmanager
+    def _threads(self) -> Iterator[None]:
+        """Threads that live as long as the work."""
+        with ThreadPoolExecutor(self.n_threads) as pool:
+            self.pool = pool if self.n_threads > 1 else None
+            yield
+        self.pool = None
+
+    def _add_tree(self, number: int) -> None:
         """Chooses the questions of a tree, then the values of its states, and takes the step."""
-        on_copies = self.copies is not None and self.draw.random() < self.settings.copy_trees
+        on_copies = self.copies is not None and bool(self.shapes) and self.draw.random() < self.settings.copy_trees
         source = self.copies if on_copies and self.copies is not None else self.rows
-        questions = self._questions(source, number)
-        if not questions:
-            return False
-        shape = TreeShape.of(questions, self.table.player_of)
+        shape = TreeShape.of(self._questions(source, number), self.table.player_of)
         values = self._values(shape)
         self.shapes.append(shape)
         self.values.append(values)
-        for rows in (self.rows, self.copies):
-            if rows is not None:
-                self._step(rows, values)
-        return True
+        self._step(self.rows, values)
+        if self.copies is not None:
+            self._step(self.copies, values)
+
+    def _add_extra_tree(self, copies: Rows, n_full: int) -> None:
+        """A tree that the copies grow and that says nothing about rows with all its players."""
+        shape = TreeShape.of(self._questions(copies, None, n_full), self.table.player_of)
+        s = self.settings
+        values = min(s.learning_rate, s.extra_rate) * self._steps(copies, self._sums(copies, shape), 0.0)
+        values[~shape.has_absent] = 0.0
+        values = self._tidied(values, shape)
+        self.shapes.append(shape)
+        self.values.append(values)
+        self._step(copies, values)
+
+    def _learn_again(self, copies: Rows) -> None:
+        """Goes through the trees once more with players absent anew, and moves the absent states of each."""
+        rate = min(self.settings.learning_rate / 3, self.settings.pass_rate)
+        self._redraw(copies)
+        for i, shape in enumerate(self.shapes):
+            step = rate * self._steps(copies, self._sums(copies, shape), 0.0)
+            values = self._tidied(np.where(shape.has_absent[:, None], self.values[i] + step, self.values[i]), shape)
+            self._step(copies, values - self.values[i])
+            self.values[i] = values
 
     # Questions ------------------------------------------------------------------------------------------------------
 
-    def _questions(self, source: Rows, number: int) -> list[Question]:
-        """The questions of a tree, chosen one after the other by rows drawn at random."""
+    def _questions(self, source: Rows, number: int | None, n_full: int | None = None) -> list[Question]:
+        """The questions of a tree, chosen one after the other by rows drawn at random.
+
+        Copies begin with questions of an earlier tree and look at rows in which one of its players is absent: what
+        else could one ask in its place?
+
+        Args:
+            source: Rows or copies.
+            number: Of the tree; None for no noise on the scores.
+            n_full: Trees to inherit questions from; None for all.
+        """
         s, table = self.settings, self.table
+        rows, questions = np.arange(len(source)), list[Question]()
+        if source is self.copies:
+            questions, gone = self._inherited(n_full or len(self.shapes))
+            if questions:
+                rows = np.flatnonzero(source.bins[table.player_of.tolist().index(gone)] == 0)
         n = max(1, round(s.row_share * len(self.rows)))
-        if s.trust:
-            perm = self.draw.permutation(len(source))[: min(len(source), len(self.rows))]
-            rows, out = np.sort(perm[:n]), np.sort(perm[n:])
-        else:
-            rows = np.sort(self.draw.choice(len(source), n, replace=False)) if n < len(source) else np.arange(n)
+        if n < len(rows):
+            rows = rows[self.draw.random(len(rows), dtype=np.float32) < n / len(rows)]
         stats = self._statistics(source, rows)
-        g, h = (stats[:, 1:] ** 2).sum(), max(float(stats[:, 0].sum()), 1e-300)
-        fading = 1 / (1 + np.exp(number * s.learning_rate - np.log(len(self.rows))))
-        noise = s.noise * np.sqrt(g / h) * fading
-        best_so_far = float((stats[:, 1:].sum(0) ** 2).sum()) / (h + s.l2)
+        g, h = float((stats[:, 1:] ** 2).sum()), float(stats[:, 0].sum())
+        if not (g > 0 and h > 0):
+            return questions
+        fading = 0.0 if number is None else 1 / (1 + np.exp(number * s.learning_rate - np.log(len(self.rows))))
+        noise = s.noise * np.sqrt(g / h) * fading if fading > 0.01 else 0.0
         open_players = np.ones(self.n_players, dtype=bool)
         if s.column_share < 1:
             k = max(1, round(s.column_share * self.n_players))
             open_players = np.isin(np.arange(self.n_players), self.draw.choice(self.n_players, k, replace=False))
+        if table.useful is not None:
+            open_players &= table.useful[int(source is self.copies)]
         inside = np.zeros(self.n_players, dtype=bool)
         leaf, n_leaves = np.zeros(len(rows), dtype=np.uint16), 1
-        questions: list[Question] = []
-        if s.trust:
-            out_stats = self._statistics(source, out)
-            out_leaf = np.zeros(len(out), dtype=np.int64)
-        for _ in range(s.depth):
+        for column, threshold in questions:
+            inside[table.player_of[column]] = True
+            n_leaves = kernels.descend(source.bins[column], threshold, rows, leaf)
+        best = _score(stats, leaf, n_leaves, s.l2)
+        for _ in range(s.depth - len(questions)):
             may = inside | (open_players & (inside.sum() < s.max_players))
             if table.allowed is not None:
                 may &= inside | table.allowed(inside)
@@ -238,39 +311,28 @@ class Booster:
             if not len(columns):
                 break
             scores = self._scores(source, columns, rows, leaf, stats, n_leaves)
-            if s.trust:
-                factor = np.clip((self.gain_out + s.trust * g / h) / (self.gain_in + s.trust * g / h), 0.02, 1.0)
-                scores = best_so_far + (scores - best_so_far) * factor[table.player_of[columns], None]
-            chosen = self._best(scores, columns, best_so_far, noise, questions)
+            chosen = self._best(scores, columns, best, noise, questions)
             if chosen is None:
                 break
-            column, threshold, gained = chosen
-            if s.trust:
-                key = 2 * out_leaf + (source.bins[column][out] > threshold)
-                full = 2 * leaf.astype(np.int64) + (source.bins[column][rows] > threshold)
-                m = int(2 * n_leaves)
-                H, G = np.bincount(full, stats[:, 0], m), np.bincount(full, stats[:, 1], m)
-                H2, G2 = np.bincount(key, out_stats[:, 0], m), np.bincount(key, out_stats[:, 1], m)
-                Hp, Gp, H2p, G2p = (a.reshape(-1, 2).sum(1) for a in (H, G, H2, G2))
-                v, vp = G / (H + s.l2), Gp / (Hp + s.l2)
-                gain = (2 * G2 * v - H2 * v * v).sum() - (2 * G2p * vp - H2p * vp * vp).sum()
-                inner = (2 * G * v - H * v * v).sum() - (2 * Gp * vp - Hp * vp * vp).sum()
-                p = table.player_of[column]
-                self.gain_out[p] += gain / max(len(out), 1) * len(rows)
-                self.gain_in[p] += inner
-                if s.gate and gain < 0 and self.draw.random() < s.gate:
-                    break
+            column, threshold, score = chosen
+            player = table.player_of[column]
+            self.gains[player] += (score - best) * h / g
+            best, inside[player] = score, True
             questions.append((column, threshold))
-            best_so_far = gained
-            inside[table.player_of[column]] = True
-            if s.trust:
-                before_leaf = leaf.copy()
             n_leaves = kernels.descend(source.bins[column], threshold, rows, leaf)
-            if s.trust:
-                number_of = np.zeros(int(2 * before_leaf.max() + 2), dtype=np.int64)
-                number_of[2 * before_leaf.astype(np.int64) + (source.bins[column][rows] > threshold)] = leaf
-                out_leaf = number_of[np.minimum(key, len(number_of) - 1)]
         return questions
+
+    def _inherited(self, n_trees: int) -> tuple[list[Question], int]:
+        """Some questions of an earlier tree, at most all but two, and the player among them that is to be absent."""
+        shape = self.shapes[int(self.draw.integers(n_trees))]
+        if not len(shape.players):
+            return [], 0
+        players = self.draw.permutation(shape.players)
+        gone, kept = int(players[0]), players[1 : 1 + int(self.draw.integers(1, 3))]
+        of = self.table.player_of[shape.columns]
+        asked = [int(np.flatnonzero(of == gone)[0]), *np.flatnonzero(np.isin(of, kept)).tolist()]
+        asked = asked[: max(1, self.settings.depth - 2)]
+        return [(int(shape.columns[i]), int(shape.thresholds[i])) for i in asked], gone
 
     def _statistics(self, source: Rows, rows: Array) -> Array:
         """(m, 1 + G): second derivatives or, of several outputs, weights; and gradients, many mixed to a few."""
@@ -302,7 +364,9 @@ class Booster:
         self, scores: Array, columns: Array, least: float, noise: float, asked: list[Question]
     ) -> tuple[int, int, float] | None:
         """Column, threshold and score of the best question that is better than none, after some noise."""
-        noisy = np.sqrt(np.maximum(scores, 0.0)) + noise * self.draw.standard_normal(scores.shape)
+        noisy = np.sqrt(scores)
+        if noise:
+            noisy += noise * self.draw.standard_normal(scores.shape, dtype=np.float32)
         threshold = np.arange(scores.shape[1])
         out = (threshold == 0) | (threshold >= self.table.n_bins[columns][:, None] - 1)
         noisy[out | (scores <= least * (1 + 1e-9))] = -np.inf
@@ -315,27 +379,29 @@ class Booster:
 
     def _values(self, shape: TreeShape) -> Array:
         """The values of all states of a tree, (states, K)."""
-        s = self.settings
+        s, absent = self.settings, shape.has_absent
         sums = self._sums(self.rows, shape)
-        values = s.learning_rate * self._steps(self.rows, sums, s.l2, 0.0)
-        values[shape.has_absent] = 0.0
-        weight = np.where(shape.has_absent, 0.0, sums[:, 0])
+        values = s.learning_rate * self._steps(self.rows, sums, 0.0)
+        values[absent] = 0.0
+        weight = np.where(absent, 0.0, sums[:, 0])
         total = values * weight[:, None]
         kernels.average_absent(total, weight, shape.sizes)
-        reached = shape.has_absent & (weight > 0)
+        reached = absent & (weight > 0)
         values[reached] = total[reached] / weight[reached, None]
         if self.copies is not None:
             more = self._sums(self.copies, shape) + sums  # rows that miss a value are in these states, too
-            absent = shape.has_absent
-            l2 = s.l2 + s.copy_l2 * more[absent, 1 + len(self.base) :].sum(0)
-            step = self._steps(self.copies, more, l2, values)
-            values[absent] += s.learning_rate * step[absent]
+            step = self._steps(self.copies, more, values)
+            values[absent] += min(s.learning_rate, s.copy_rate) * step[absent]
+        return self._tidied(values, shape)
+
+    def _tidied(self, values: Array, shape: TreeShape) -> Array:
+        """Values that keep what is promised: nothing when everybody is absent, and monotone columns."""
         values[0] = 0.0
         return _monotone(values, shape, self.table.monotone) if self.table.monotone.any() else values
 
-    def _steps(self, rows: Rows, sums: Array, l2: Any, already: Any) -> Array:
+    def _steps(self, rows: Rows, sums: Array, already: Any) -> Array:
         """How far the outputs of each state should move, (states, K), beyond what is added already."""
-        k = len(self.base)
+        k, l2 = len(self.base), self.settings.l2
         gradient, curvature = sums[:, 1 : 1 + k], sums[:, 1 + k :]
         if self.loss.quantile is not None:
             weight = sums[:, :1]
@@ -356,9 +422,6 @@ class Booster:
         in_chunks(self.pool, len(source), CHUNK, work)
         return parts[0] if len(parts) == 1 else np.asarray(parts.sum(0))
 
-    def _locate(self, rows: Rows, shape: TreeShape) -> None:
-        kernels.tree_states(rows.bins, 0, len(rows), *shape.steps, rows.state)
-
     def _step(self, rows: Rows, values: Array) -> None:
         """Adds the values of the tree that the rows' states are of."""
 
@@ -377,27 +440,52 @@ class Booster:
             rows.curvature,
         )  # fmt: skip
 
+    # Copies ---------------------------------------------------------------------------------------------------------
+
     def _redraw(self, copies: Rows) -> None:
         """Draws anew which players are absent from the copies: each with a chance that is drawn for each copy."""
         n, m = len(self.rows), len(copies)
         chance = self.draw.random(m, dtype=np.float32)
-        player = -1
-        for column, of in sorted(enumerate(self.table.player_of), key=lambda pair: (pair[1], pair[0])):
-            if of != player:
-                player, present = of, self.draw.random(m, dtype=np.float32) >= chance
-            for start in range(0, m, n):
-                np.multiply(self.table.bins[column], present[start : start + n], out=copies.bins[column, start : start + n])
+        for player in range(self.n_players):
+            present = self.draw.random(m, dtype=np.float32) >= chance
+            for column in np.flatnonzero(self.table.player_of == player):
+                for i in range(0, m, n):
+                    np.multiply(self.table.bins[column], present[i : i + n], out=copies.bins[column, i : i + n])
         copies.output[:] = self.base
         if self.shapes:
             every = np.arange(len(self.base))
             tables = [values.T for values in self.values]
             so_far = LookUp.of(Paths.to_all(self.shapes), [every] * len(tables), tables, len(every))
             copies.output += so_far.apply(copies.bins, self.pool).T
+        copies.weight[:] = np.tile(self.table.weight, m // n)
         self._derive(copies)
+        copies.weight *= self._evened(copies)
+        self._derive(copies)
+
+    def _evened(self, copies: Rows) -> Array:
+        """(B,) factors by which copies count alike however many players they miss.
+
+        With many players absent targets are all but noise, whose gradients would drown those of the others.
+        """
+        heads = np.unique(self.table.player_of, return_index=True)[1]
+        absent = (copies.bins[heads] == 0).sum(axis=0)
+        kind = absent * KINDS // (self.n_players + 1)
+        noise = np.bincount(kind, (copies.gradient**2).sum(axis=1), KINDS)
+        weight = np.bincount(kind, copies.curvature.sum(axis=1), KINDS)
+        counts = np.bincount(kind, minlength=KINDS)
+        factor = np.divide(weight, noise, out=np.zeros(KINDS), where=noise > 0)
+        mean = (factor * counts).sum() / counts.sum()
+        return np.asarray(np.minimum(factor / mean, MOST_EVENED)[kind]) if mean > 0 else np.ones(len(kind))
+
+
+def _score(stats: Array, leaf: Array, n_leaves: int, l2: float) -> float:
+    """What the leaves are worth, as `kernels.split_scores` counts it."""
+    sums = np.stack([np.bincount(leaf, column, n_leaves) for column in stats.T], axis=1)
+    return float(((sums[:, 1:] ** 2).sum(axis=1) / (sums[:, 0] + l2)).sum())
 
 
 def _monotone(values: Array, shape: TreeShape, signs: Array) -> Array:
-    """The nearest values of the kind "halfway between running extremes" that never fall along a rising column.
+    """Values halfway between their running extremes along each monotone column, so that they never fall or rise.
 
     The others' answers and absences held fixed; absent against present is free.
     """
@@ -405,11 +493,9 @@ def _monotone(values: Array, shape: TreeShape, signs: Array) -> Array:
     for column in np.unique(shape.columns[signs[shape.columns] != 0]):
         asked = shape.columns == column
         axis, unit, n = int(shape.axes[asked][0]), int(shape.units[asked][0]), int(asked.sum()) + 1
-        moved = np.moveaxis(table, axis, 0)
-        own = np.moveaxis(moved[1:].reshape(-1, n, unit, *moved.shape[1:]), 1, 0)[:: int(signs[column])]
-        low = np.maximum.accumulate(own, axis=0)
-        high = np.minimum.accumulate(own[::-1], axis=0)[::-1]
-        own[:] = (low + high) / 2
-    values = table.reshape(values.shape)
-    values[0] = 0.0
-    return values
+        part = np.moveaxis(table, axis, 0)[1:]  # where the player is present
+        own = part.reshape(-1, n, unit, *part.shape[1:])[:, :: int(signs[column])]
+        low = np.maximum.accumulate(own, axis=1)
+        high = np.minimum.accumulate(own[:, ::-1], axis=1)[:, ::-1]
+        part[:] = ((low + high) / 2)[:, :: int(signs[column])].reshape(part.shape)
+    return table.reshape(values.shape)

@@ -149,7 +149,7 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
         from harsanyinet.tables.boosting import Settings
 
         n, p = frame.shape
-        copies = (2 if n < _MOST_COPIED else 1) if self.copies is None else self.copies
+        copies = max(1, min(4, _MOST_COPIED // n)) if self.copies is None else self.copies
         rows = min(0.8, max(0.1, 160_000 / n)) if self.max_samples is None else self.max_samples
         shown = min(1.0, max(0.05, 200 / p)) if self.max_features is None else self.max_features
         return Settings(
@@ -424,8 +424,8 @@ class HarsanyiClassifier(ClassifierMixin, _HarsanyiTable):  # type: ignore[misc]
         l2_regularization: Added to the sum of second derivatives of a leaf.
         max_samples: Share of the rows that choose the questions of a tree. None: 0.8, less of more than 200,000.
         max_features: Share of the columns that may be asked about in a tree. None: all, less of more than 200.
-        copies: Copies of the rows, with columns absent, that teach what to say from some of the columns. None: two, of
-            more than 200,000 rows one. Zero: no copies; then v(S) is an average of leaves.
+        copies: Copies of the rows, with columns absent, that teach what to say from some of the columns. None: four,
+            fewer of more than 50,000 rows. Zero: no copies; then v(S) is an average of leaves.
         members: Models whose outputs are averaged; more than one tell by `value_spread` how sure values are.
         missing: "auto", "value" (missing values are values), or "absent" (they are absent players).
         categorical_features: Columns of numbers that are categories.

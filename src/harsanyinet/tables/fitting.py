@@ -20,7 +20,7 @@ from harsanyinet.tables.history import History, scores_of
 from harsanyinet.tables.limits import Limits
 from harsanyinet.tables.look_ups import Paths, in_chunks
 from harsanyinet.tables.losses import Loss
-from harsanyinet.tables.rates import find_rate
+from harsanyinet.tables.rates import QUICK_RATE, find_rate
 from harsanyinet.tables.trees import Trees
 
 Array = NDArray[Any]
@@ -107,13 +107,15 @@ def fit_trees(
     if rate is None:
         trial = find_rate(table, loss, settings, stratify=classes, seed=seed, n_threads=n_threads, progress=progress)
         rate = trial.learning_rate
+        table = replace(table, useful=trial.useful)
         found = trial.held
         history = History(
-            trial.losses, len(found), trial.quick_rate, scores_of(loss, found.output, found.y, found.weight, unit)
+            trial.losses, len(found), QUICK_RATE, scores_of(loss, found.output, found.y, found.weight, unit)
         )
     settings = replace(settings, learning_rate=rate)
     each: list[Trees] = []
-    with tqdm(total=members * settings.n_trees, desc="trees", disable=not progress, delay=2.0, leave=False) as bar:
+    n_trees = settings.n_trees + (round(settings.extra_trees * settings.n_trees) if settings.copies else 0)
+    with tqdm(total=members * n_trees, desc="trees", disable=not progress, delay=2.0, leave=False) as bar:
         for member in range(members):
             if until is not None:
                 settings = replace(settings, max_seconds=max(0.0, until - time.monotonic()) / (members - member))
@@ -122,7 +124,7 @@ def fit_trees(
                 watched.output[:] = booster.base
             losses = booster.boost(watched, patience, bar)
             best = int(np.argmin(losses)) if watched is not None and patience is not None else None
-            each.append(booster.trees(best))
+            each.append(booster.finish(best, bar))
             if watched is not None:
                 output = watched.output if best is None else each[-1].outputs(watched.bins)
                 scores = scores_of(loss, output, watched.y, watched.weight, unit)

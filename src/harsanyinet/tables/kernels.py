@@ -144,16 +144,21 @@ def descend(own: Array, threshold: int, rows: Array, leaf: Array) -> int:
 
 
 @_compiled
-def tree_states(bins: Array, start: int, stop: int, columns: Array, thresholds: Array, steps: Array, state: Array) -> None:
+def tree_states(
+    bins: Array, start: int, stop: int, columns: Array, thresholds: Array, steps: Array, state: Array
+) -> None:
     """The state of rows start to stop in one tree: the sum of the steps of its questions "bin > threshold"."""
-    for r in range(start, stop):
-        state[r] = 0
-    for level in range(len(columns)):
-        own = bins[columns[level]]
-        threshold, step = thresholds[level], steps[level]
-        for r in range(start, stop):
-            if own[r] > threshold:
-                state[r] += step
+    for begin in range(start, stop, BLOCK):
+        n = min(BLOCK, stop - begin)
+        found = state[begin : begin + n]
+        for r in range(n):
+            found[r] = 0
+        for level in range(len(columns)):
+            own = bins[columns[level], begin : begin + n]
+            threshold, step = thresholds[level], steps[level]
+            for r in range(n):
+                if own[r] > threshold:
+                    found[r] += step
 
 
 @_compiled

@@ -54,20 +54,22 @@ class Loss:
             return np.array([weighted_quantile(column, weight, self.quantile) for column in y.T])
         return np.asarray(mean)
 
-    def mean(self, output: Array, y: Array, weight: Array) -> float:
-        """The mean loss of rows: half squares for squared, negative log-likelihood for classes and counts."""
+    def each(self, output: Array, y: Array) -> Array:
+        """The loss of each row: half squares for squared, negative log-likelihood for classes and counts."""
         if self.name == "multiclass":
-            each = logsumexp(output, axis=1) - np.take_along_axis(output, y[:, :1].astype(int), 1)[:, 0]
-        elif self.name == "binary":
-            each = (np.logaddexp(0.0, output) - y * output).sum(1)
-        elif self.name == "poisson":
-            each = (np.exp(output) - y * output).sum(1)
-        elif self.quantile is not None:
-            rest = y - output
-            each = np.maximum(self.quantile * rest, (self.quantile - 1) * rest).sum(1)
-        else:
-            each = 0.5 * ((y - output) ** 2).sum(1)
-        return float(np.average(each, weights=weight))
+            return np.asarray(logsumexp(output, axis=1) - np.take_along_axis(output, y[:, :1].astype(int), 1)[:, 0])
+        if self.name == "binary":
+            return np.asarray((np.logaddexp(0.0, output) - y * output).sum(1))
+        if self.name == "poisson":
+            return np.asarray((np.exp(output) - y * output).sum(1))
+        rest = y - output
+        if self.quantile is not None:
+            return np.asarray(np.maximum(self.quantile * rest, (self.quantile - 1) * rest).sum(1))
+        return np.asarray(0.5 * (rest**2).sum(1))
+
+    def mean(self, output: Array, y: Array, weight: Array) -> float:
+        """The mean loss of rows."""
+        return float(np.average(self.each(output, y), weights=weight))
 
 
 def quantiles_by_state(state: Array, n_states: int, values: Array, weight: Array, q: float) -> Array:

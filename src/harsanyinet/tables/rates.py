@@ -1,4 +1,4 @@
-"""How fast to learn: boosting quickly on some rows and watching others tells how far boosting should go.
+"""How fast to learn, and about which columns to ask: quick fits on some rows that watch the others.
 
 The product of learning rate and trees is what matters: a model of many small steps is best about as far from its
 start as one of few large steps. So a few quick fits decide for the long one.
@@ -16,33 +16,49 @@ from tqdm import tqdm
 from harsanyinet.tables.boosting import Booster, Rows, Settings, Table
 from harsanyinet.tables.look_ups import LookUp
 from harsanyinet.tables.losses import Loss
+from harsanyinet.tables.screening import alone, more_than_shadows, with_shadows
 
 Array = NDArray[Any]
+Masks = NDArray[np.bool_]
 
 QUICK_RATE = 0.15
 MOST_TREES = 800
-PATIENCE = 40
+PATIENCE = 100
 ENOUGH_ROWS = 3000  # times folds
-MOST_FOLDS = 5
+FOLDS, MOST_WATCHED = 5, 3
 FARTHER = 1.2  # many small steps go farther than few large ones before they learn by heart
 SLOWEST, FASTEST = 0.004, 0.15
+ALONE = 4.0  # standard deviations by which a column explains more than chance by itself
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Trial:
     """What quick fits found.
 
     Attributes:
         learning_rate: For the long fit.
-        quick_rate: Of the quick fits.
         losses: (t + 1,) the mean loss of rows held out, with all their columns, before the first and after each tree.
         held: Those rows, of all folds together, and the outputs for them of the best number of trees.
+        useful: (2, P) bool, the players worth asking about, with all columns and with some of them.
     """
 
     learning_rate: float
-    quick_rate: float
     losses: Array
     held: Rows
+    useful: Masks
+
+
+@dataclass(frozen=True, eq=False)
+class _Watched:
+    """Quick fits, the rows that each did not see, and their mean loss."""
+
+    boosters: list[Booster]
+    held: list[Rows]
+    losses: Array
+
+    @property
+    def best(self) -> int:
+        return int(np.argmin(self.losses))
 
 
 def find_rate(
@@ -50,6 +66,9 @@ def find_rate(
     progress: bool = False,
 ) -> Trial:  # fmt: skip
     """Fits quickly on four fifths of the rows and watches the others; more than once where there are few rows.
+
+    If some players gain no more than shuffled ones do, the quick fits are made again without them, and they are left
+    out for good where that is better.
 
     Args:
         table: What is to be learned from.
@@ -61,35 +80,52 @@ def find_rate(
         progress: Whether to show a bar.
     """
     n = len(table.y)
-    n_folds = int(np.clip(np.ceil(ENOUGH_ROWS / n), 1, MOST_FOLDS))
+    n_folds = int(np.clip(np.ceil(ENOUGH_ROWS / n), 1, MOST_WATCHED))
     order = np.random.default_rng(seed).permutation(n)
     if stratify:
         order = order[np.argsort(table.y[order, 0], kind="stable")]
     fold = np.empty(n, dtype=np.int64)
-    fold[order] = np.arange(n) % 5
+    fold[order] = np.arange(n) % FOLDS
     quick = replace(settings, n_trees=MOST_TREES, learning_rate=QUICK_RATE, copies=0)
-    curves, boosters, held = [], [], []
-    with tqdm(total=n_folds * MOST_TREES, desc="learning rate", disable=not progress, delay=2.0, leave=False) as bar:
+
+    def watch(asked: Table, bar: tqdm[Any]) -> _Watched:
+        boosters, held, curves = [], [], []
         for f in range(n_folds):
-            booster = Booster(table.take(np.flatnonzero(fold != f)), loss, quick, seed + f, n_threads)
-            other = table.take(np.flatnonzero(fold == f))
+            booster = Booster(asked.take(np.flatnonzero(fold != f)), loss, quick, seed + f, n_threads)
+            other = asked.take(np.flatnonzero(fold == f))
             rows = Rows(other.bins, other.y, other.weight, np.tile(booster.base, (len(other.y), 1)))
             curves.append(booster.boost(rows, PATIENCE, bar))
             boosters.append(booster)
-            held.append(other)
-    longest = max(map(len, curves))
-    losses = np.mean([np.append(c, np.full(longest - len(c), c[-1])) for c in curves], axis=0)
-    best = int(np.argmin(losses))
-    outputs = [
-        booster.base + _values(booster, other.bins, best) for booster, other in zip(boosters, held, strict=True)
-    ]
-    together = Rows(
-        np.concatenate([other.bins for other in held], axis=1), np.concatenate([other.y for other in held]),
-        np.concatenate([other.weight for other in held]), np.concatenate(outputs),
+            held.append(rows)
+        longest = max(map(len, curves))
+        losses = np.mean([np.append(c, np.full(longest - len(c), c[-1])) for c in curves], axis=0)
+        return _Watched(boosters, held, losses)
+
+    with tqdm(total=n_folds * MOST_TREES, desc="learning rate", disable=not progress, delay=2.0, leave=False) as bar:
+        found = watch(table, bar)
+        kept = np.ones(table.n_players, dtype=bool)
+        if found.best and table.n_players > 1:
+            shadowed = Booster(with_shadows(table, seed), loss, replace(quick, n_trees=found.best), seed, n_threads)
+            shadowed.boost()
+            kept = more_than_shadows(shadowed.gains, table.n_players)
+            if kept.any() and not kept.all():
+                again = watch(replace(table, useful=np.stack([kept, kept])), bar)
+                if again.losses.min() <= found.losses.min():
+                    found = again
+                else:
+                    kept[:] = True
+    rate = float(np.clip(FARTHER * QUICK_RATE * found.best / settings.n_trees, SLOWEST, FASTEST))
+    useful = np.stack([kept, kept | (alone(table, loss) > ALONE)])
+    return Trial(rate, found.losses, _together(found), useful)
+
+
+def _together(found: _Watched) -> Rows:
+    """The rows held out of all folds, with the outputs of the best number of trees."""
+    outputs = []
+    for booster, rows in zip(found.boosters, found.held, strict=True):
+        model = booster.trees(found.best)
+        outputs.append(LookUp.of_values(model, full=False).apply(rows.bins).T + model.base)
+    return Rows(
+        np.concatenate([rows.bins for rows in found.held], axis=1), np.concatenate([rows.y for rows in found.held]),
+        np.concatenate([rows.weight for rows in found.held]), np.concatenate(outputs),
     )  # fmt: skip
-    rate = float(np.clip(FARTHER * QUICK_RATE * best / settings.n_trees, SLOWEST, FASTEST))
-    return Trial(rate, QUICK_RATE, losses, together)
-
-
-def _values(booster: Booster, bins: Array, n_trees: int) -> Array:
-    return LookUp.of_values(booster.trees(n_trees), full=False).apply(bins).T

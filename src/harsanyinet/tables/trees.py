@@ -11,6 +11,7 @@ The state in which all its players are absent has the value 0, so that v(nobody)
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -51,7 +52,7 @@ class TreeShape:
         asked: dict[int, dict[int, list[int]]] = {}
         for column, threshold in sorted(set(questions)):
             asked.setdefault(int(player_of[column]), {}).setdefault(column, []).append(threshold)
-        width = {player: int(np.prod([len(t) + 1 for t in columns.values()])) for player, columns in asked.items()}
+        width = {player: math.prod(len(t) + 1 for t in columns.values()) for player, columns in asked.items()}
         players = sorted(asked, key=lambda player: (-width[player], player))
         levels = []
         for axis, player in enumerate(players):
@@ -63,10 +64,10 @@ class TreeShape:
         sizes = np.array([width[player] + 1 for player in players], dtype=np.int64)
         return cls(np.array(players, dtype=np.int64), sizes, *(np.ascontiguousarray(part) for part in table.T))
 
-    @property
+    @cached_property
     def n_states(self) -> int:
         """The product of the sizes."""
-        return int(np.prod(self.sizes))
+        return math.prod(self.sizes.tolist())
 
     @cached_property
     def strides(self) -> Array:
@@ -76,13 +77,15 @@ class TreeShape:
     @cached_property
     def has_absent(self) -> Masks:
         """(states,) whether a player is absent in the state."""
+        if not len(self.sizes):
+            return np.ones(1, dtype=bool)
         digits = np.indices(tuple(self.sizes)).reshape(len(self.sizes), -1)
         return np.asarray((digits == 0).any(axis=0))
 
     @cached_property
     def steps(self) -> tuple[Array, Array, Array]:
         """Columns, thresholds and steps of questions that lead to the state; the first ones ask who is present."""
-        heads = np.flatnonzero(np.diff(self.axes, prepend=-1))
+        heads = [i for i, axis in enumerate(self.axes.tolist()) if not i or axis != self.axes[i - 1]]
         columns = np.concatenate([self.columns[heads], self.columns])
         thresholds = np.concatenate([np.zeros(len(heads), dtype=np.int64), self.thresholds])
         return columns, thresholds.astype(np.uint8), np.concatenate(

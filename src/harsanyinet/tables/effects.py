@@ -1,0 +1,278 @@
+"""Effects of a fitted table model: what a column adds by itself, what two add together. Numbers to draw, no drawing.
+
+They are the dividends of the sets {i} and {i, j}, which depend on these columns alone. So they are asked of the model
+itself: rows with the values of interest, everything else absent, are explained. Between two thresholds that trees ask
+about nothing changes, so one value of each step says all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from harsanyinet.explanation import find_name
+from harsanyinet.tables.bins import Column, players_of
+from harsanyinet.tables.frames import as_frame, as_numbers, as_texts
+
+if TYPE_CHECKING:
+    from harsanyinet.tables.estimators import HarsanyiClassifier, HarsanyiRegressor
+
+    Model = HarsanyiClassifier | HarsanyiRegressor
+
+Array = NDArray[Any]
+
+_CELLS = 4_000_000  # numbers of an explanation that are held at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """Values of one column that trees tell apart.
+
+    Attributes:
+        column: Its name, kind, borders and so on.
+        position: Of the column in the table.
+        values: (n,) one of each step, or one category of those alike; a row may hold them as they are. The last is
+            missing where a missing value is a value.
+        labels: (n,) what to call them.
+        edges: Where the steps of numbers begin and end, one more than there are steps; none for categories.
+        place_of_level: (levels,) the place among the values of each category.
+    """
+
+    column: Column
+    position: int
+    values: Array
+    labels: tuple[str, ...]
+    edges: Array
+    place_of_level: Array
+
+    @property
+    def name(self) -> str:
+        """Of the column."""
+        return self.column.name
+
+    @property
+    def few(self) -> bool:
+        """Whether the values stand for themselves, as categories and the two values of a switch do."""
+        return self.column.kind == "category" or len(self.column.borders) < 2
+
+    def places(self, held: Array) -> NDArray[np.intp]:
+        """Where among the values stands what `data` returned, (rows,); -1 for what is absent or was never seen."""
+        missing = len(self.values) - 1 if self.column.missing else -1
+        if self.column.kind == "category":
+            place_of = dict(zip(self.column.levels, self.place_of_level.tolist(), strict=True))
+            return np.array([missing if text is None else place_of.get(text, -1) for text in held], dtype=np.intp)
+        return np.where(np.isnan(held), missing, np.searchsorted(self.edges[1:-1], held))
+
+    def counts(self, held: Array) -> NDArray[np.intp]:
+        """How often each value is among what `data` returned, (n,)."""
+        places = self.places(held)
+        return np.bincount(places[places >= 0], minlength=len(self.values))
+
+    def data(self, X: Any) -> Array:
+        """The column in a table: numbers, NaN where missing, or texts, None where missing."""
+        frame = as_frame(X)
+        names = [str(name) for name in frame.columns]
+        if self.name in names:
+            series = frame.iloc[:, names.index(self.name)]
+        elif hasattr(X, "columns") or self.position >= len(names):
+            raise ValueError(f"X must have the column {self.name!r}, however: it has {', '.join(names[:12])}")
+        else:
+            series = frame.iloc[:, self.position]
+        return as_texts(series, self.name) if self.column.kind == "category" else as_numbers(series, self.name)
+
+
+@dataclass(frozen=True, eq=False)
+class SingleEffect:
+    """What a column adds by itself to the raw output, compared to a row in which it is absent.
+
+    Attributes:
+        axis: The values that it was computed for.
+        effect: (n[, K]), the dividend of {column}.
+        output_names: K names.
+    """
+
+    axis: Axis
+    effect: Array
+    output_names: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class PairEffect:
+    """What two columns add together to the raw output, beyond what each adds by itself.
+
+    Attributes:
+        axes: The values that it was computed for.
+        table: (na, nb[, K]), the dividend of {a, b}; zero everywhere when the model has no such set.
+        output_names: K names.
+    """
+
+    axes: tuple[Axis, Axis]
+    table: Array
+    output_names: tuple[str, ...]
+
+
+class PairStrength(NamedTuple):
+    """A pair of columns and its mean |dividend|."""
+
+    features: tuple[str, str]
+    strength: float
+
+
+def single_effect(model: Model, feature: str | int) -> SingleEffect:
+    """What a column adds by itself, for every step of its numbers or every category.
+
+    Args:
+        model: A fitted estimator.
+        feature: Name or position of the column.
+
+    Examples:
+        >>> from harsanyinet import HarsanyiRegressor
+        >>> X = pd.DataFrame({"size": np.arange(200.0), "colour": ["red", "blue"] * 100})
+        >>> model = HarsanyiRegressor(max_iter=10, random_state=0).fit(X, X["size"] + 100 * (X["colour"] == "red"))
+        >>> single_effect(model, "colour").axis.labels
+        ('blue', 'red')
+    """
+    axis = _axis(model, [_position(model, feature)])[0]
+    effect = _dividends(model, {axis.position: axis.values})
+    return SingleEffect(axis, effect, tuple(model.output_names_))
+
+
+def pair_effect(model: Model, a: str | int, b: str | int) -> PairEffect:
+    """What two columns add together, for every combination of values that trees with both of them tell apart.
+
+    Args:
+        model: A fitted estimator.
+        a: Name or position of a column.
+        b: Of another one.
+    """
+    positions = [_position(model, a), _position(model, b)]
+    if positions[0] == positions[1]:
+        raise ValueError(f"a pair has two different columns, however: {model.columns_[positions[0]].name!r} twice")
+    first, second = _axis(model, positions)
+    na, nb = len(first.values), len(second.values)
+    grid = {first.position: np.repeat(first.values, nb), second.position: np.tile(second.values, na)}
+    found = _dividends(model, grid)
+    return PairEffect((first, second), found.reshape(na, nb, *found.shape[1:]), tuple(model.output_names_))
+
+
+def strongest_pairs(model: Model, X: Any, k: int = 10) -> list[PairStrength]:
+    """The pairs of columns with the largest mean |dividend| over rows and outputs, strongest first.
+
+    Args:
+        model: A fitted estimator.
+        X: Rows, as for `predict`.
+        k: Number of pairs at most; pairs that add nothing are left out.
+    """
+    if k < 1:
+        raise ValueError(f"k must be at least 1, however: k={k}")
+    ex = model.explain(X)
+    order = min(2, ex.n_features)
+    n_sets = int((ex.coalitions.sum(axis=1) <= order).sum())
+    size = max(1, _CELLS // max(1, n_sets * len(ex.output_names)))
+    total, pairs = np.zeros(0), []
+    for start in range(0, len(ex), size):
+        found = ex[start : start + size].index("Moebius", order)
+        sums = np.abs(found.values).reshape(-1, len(found.sets), len(ex.output_names)).sum(axis=(0, 2))
+        wanted = [i for i, members in enumerate(found.sets) if len(members) == 2]
+        pairs = [found.sets[i] for i in wanted]
+        total = sums[wanted] + (total if len(total) else 0.0)
+    strength = total / (len(ex) * len(ex.output_names))
+    return [
+        PairStrength((ex.feature_names[pairs[at][0]], ex.feature_names[pairs[at][1]]), float(strength[at]))
+        for at in np.argsort(-strength, kind="stable")[:k]
+        if strength[at] > 0
+    ]
+
+
+# Values to ask for ---------------------------------------------------------------------------------------------------
+
+
+def _position(model: Model, feature: str | int) -> int:
+    columns = getattr(model, "columns_", None)
+    if columns is None:
+        raise TypeError(
+            f"effects need a fitted HarsanyiClassifier or HarsanyiRegressor, however: {type(model).__name__}"
+            + (" that is not fitted" if hasattr(model, "fit") else "")
+        )
+    return find_name(feature, [column.name for column in columns], "feature")
+
+
+def _axis(model: Model, positions: Sequence[int]) -> list[Axis]:
+    """Of each column the values that trees with all of these columns tell apart."""
+    trees, player_of = model.trees_, players_of(model.columns_)
+    asked: dict[int, set[int]] = {}
+    for t in range(len(trees)):
+        shape = trees.shape(t)
+        if set(positions) <= set(shape.players.tolist()):
+            for column, threshold in zip(shape.columns.tolist(), shape.thresholds.tolist(), strict=True):
+                asked.setdefault(column, set()).add(threshold)
+    each = [[sorted(asked.get(int(code), ())) for code in np.flatnonzero(player_of == p)] for p in positions]
+    make = {"number": _of_numbers, "category": _of_categories}
+    columns = [model.columns_[p] for p in positions]
+    return [make[c.kind](c, p, thresholds) for c, p, thresholds in zip(columns, positions, each, strict=True)]
+
+
+def _of_numbers(column: Column, position: int, asked: Sequence[Sequence[int]]) -> Axis:
+    between = np.array([threshold - column.first for threshold in asked[0]], dtype=np.int64)
+    inner = column.borders[between[between >= 0]]  # the one below tells missing values from all others
+    ends = np.append(inner, column.high)  # the last number of each step
+    half = 0.5 if column.whole else 0.0  # whole numbers stand in the middle of their steps
+    edges = np.concatenate([[column.low - half], inner, [column.high + half]])
+    starts = np.append(column.low, np.floor(inner) + 1 if column.whole else inner)
+    labels = [_range(column, *pair) for pair in zip(starts, np.floor(ends) if column.whole else ends, strict=True)]
+    if column.missing:
+        ends, labels = np.append(ends, np.nan), [*labels, "missing"]
+    return Axis(column, position, ends, tuple(labels), edges, np.empty(0, dtype=np.int64))
+
+
+def _of_categories(column: Column, position: int, asked: Sequence[Sequence[int]]) -> Axis:
+    digits = [np.searchsorted(some, column.level_bins[:, c]) for c, some in enumerate(asked)]
+    alike: dict[tuple[int, ...], list[int]] = {}
+    for level, answers in enumerate(np.stack(digits, axis=1).tolist()):
+        alike.setdefault(tuple(answers), []).append(level)
+    place = np.empty(len(column.levels), dtype=np.int64)
+    labels: list[str] = []
+    for i, levels in enumerate(alike.values()):
+        place[levels] = i
+        names = ", ".join(column.levels[level] for level in levels)
+        labels.append(names if len(levels) == 1 else f"{len(levels)} alike: {names}")
+    values: list[str | None] = [column.levels[levels[0]] for levels in alike.values()]
+    if column.missing:
+        values, labels = [*values, None], [*labels, "missing"]
+    return Axis(column, position, np.array(values, dtype=object), tuple(labels), np.empty(0), place)
+
+
+def _range(column: Column, low: float, high: float) -> str:
+    def word(number: float) -> str:
+        return str(bool(number)) if column.boolean else f"{number:.0f}" if column.whole else f"{number:.4g}"
+
+    return word(low) if low == high else f"{word(low)} to {word(high)}"
+
+
+# Asking --------------------------------------------------------------------------------------------------------------
+
+
+def _dividends(model: Model, given: dict[int, Array]) -> Array:
+    """The dividend of the given columns in rows that hold nothing else, (n[, K])."""
+    n, k = len(model.columns_), len(model.output_names_)
+    n_rows = len(next(iter(given.values())))
+    found = np.zeros((n_rows, k))
+    size = max(1, _CELLS // (n * k))
+    for start in range(0, n_rows, size):
+        rows = slice(start, start + size)
+        frame = pd.DataFrame(np.full((len(found[rows]), n), np.nan), columns=range(n))
+        for position, values in given.items():
+            frame[position] = values[rows]
+        named = hasattr(model, "feature_names_in_")
+        frame.columns = pd.Index(model.feature_names_in_ if named else frame.columns)
+        ex = model.explain(frame if named else frame.to_numpy(), np.isin(np.arange(n), list(given)))
+        own = ex.restrict(list(given))  # all others are absent
+        at = np.flatnonzero(own.coalitions.all(axis=1))
+        if len(at):
+            found[rows] = own.dividends[:, at[0]].reshape(-1, k)
+    return found[:, 0] if k == 1 else found
