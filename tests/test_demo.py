@@ -33,7 +33,7 @@ def pictures(folder):
 def test_demo(tmp_path, capsys):
     assert cli.main(["demo", "--quick", "-o", str(tmp_path)]) == 0
     out = capsys.readouterr().out
-    assert "as exact as float32 is" in out
+    assert "as exact as float64 is" in out
     assert "all 4,096 masks" in out
     assert "probability of '>50K'" in out
     assert "the decision is the same" in out
@@ -64,7 +64,7 @@ def test_demo_without_census(tmp_path, monkeypatch):
 
 def test_a_demo_that_is_not_exact_says_so(tmp_path, monkeypatch):
     real = HarsanyiClassifier.explain
-    monkeypatch.setattr(HarsanyiClassifier, "explain", lambda self, X: real(self, X) * 1.001)
+    monkeypatch.setattr(HarsanyiClassifier, "explain", lambda self, X: real(self, X) * (1 + 1e-9))
     monkeypatch.setattr(demo, "_draw", lambda *_: [])
     said: list[str] = []
     assert not demo.run_demo(tmp_path, say=said.append, quick=True)["passed"]

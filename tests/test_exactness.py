@@ -5,21 +5,17 @@ Random and trained networks of every kind against brute force over the real forw
 
 from __future__ import annotations
 
-import copy
 from itertools import combinations
 
-import joblib
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harsanyinet import HarsanyiClassifier, HarsanyiMLP, HarsanyiRegressor, load
+from harsanyinet import HarsanyiMLP
 from harsanyinet.games import all_masks, brute_force_shapley, evaluate, harsanyi_dividends
 from harsanyinet.training import TrainingConfig, fit_module
-from test_tabular import masks_for, tables
 
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5}  # relative to the largest |output| over all masks
 relaxed = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
@@ -309,169 +305,3 @@ def test_every_index_equals_shapiq(gate, name, order):
                 assert abs(own - reference[members]) < tolerance, (members, own, reference[members])
                 contained = any(ex.coalitions[c, list(members)].all() for c in range(len(ex.coalitions)))
                 assert (members in listed) == contained
-
-
-# Networks and estimators for tables
-
-
-@settings(relaxed, max_examples=40)
-@given(tables())
-def test_a_table_network_equals_brute_force(case):
-    net, x = case
-    ex = net.explain(x)
-    tolerance = TOLERANCE[x.dtype] * max(scale_of(net, x), 1.0)
-    values = np.asarray(ex.values).reshape(len(x), net.n_players, net.n_outputs)
-    for row in range(len(x)):
-        np.testing.assert_allclose(values[row], brute_force_shapley(net.game(x, row), net.n_players), 0, tolerance)
-    present = masks_for(x, len(x))
-    real = net(x, present=present).detach().numpy()
-    np.testing.assert_allclose(ex.value(present.numpy()).reshape(real.shape), real, 0, tolerance)
-
-
-@settings(relaxed, max_examples=40)
-@given(tables())
-def test_every_unit_of_a_table_network_is_a_harsanyi_unit(case):
-    net, x = case
-    with torch.no_grad():
-        full = net.units(x)
-    fields = net.receptive_fields()
-    for mask in all_masks(net.n_players):
-        with torch.no_grad():
-            masked = net.units(x, torch.from_numpy(mask))
-        for z, z_masked, field in zip(full, masked, fields, strict=True):
-            inside = (field & ~torch.from_numpy(mask)).sum(1) == 0
-            assert bool((z_masked[:, ~inside] == 0).all())
-            torch.testing.assert_close(z_masked[:, inside], z[:, inside], rtol=0, atol=1e-13 * float(z.abs().max() + 1))
-
-
-def mixed_frame(n_rows: int = 400) -> pd.DataFrame:
-    """Numbers, text, categories, booleans and missing values of each."""
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame({
-        "size": rng.normal(size=n_rows),
-        "colour": rng.choice(["red", "green", "blue", "rare"], n_rows, p=[0.4, 0.3, 0.29, 0.01]),
-        "count": rng.poisson(2, n_rows),
-        "open": rng.random(n_rows) < 0.5,
-        "grade": pd.Categorical(rng.choice(["a", "b"], n_rows)),
-        "empty": np.nan,
-    })  # fmt: skip
-    frame.loc[rng.random(n_rows) < 0.2, "size"] = np.nan
-    frame.loc[rng.random(n_rows) < 0.2, "colour"] = None
-    frame["open"] = frame["open"].astype("boolean").mask(rng.random(n_rows) < 0.1)
-    return frame
-
-
-def signal(frame: pd.DataFrame) -> np.ndarray:
-    """Pairs and a triple, so that there are coalitions to be exact about."""
-    size, green = frame["size"].fillna(0.5).to_numpy(), (frame["colour"] == "green").to_numpy()
-    is_open = frame["open"].fillna(False).to_numpy(dtype=float)
-    a = (frame["grade"] == "a").to_numpy()
-    return 2 * size * is_open + 3 * green * a + frame["count"].to_numpy() * (2 * a - 1.0) * is_open
-
-
-def fitted(kind: str):
-    frame = mixed_frame()
-    target = signal(frame)
-    options = {"members": 2, "epochs": 12, "n_jobs": 1, "random_state": 0, "progress": False}
-    if kind == "binary":
-        return HarsanyiClassifier(**options).fit(frame, np.where(target > 1, "yes", "no"))
-    if kind == "multiclass":
-        return HarsanyiClassifier(**{**options, "members": 3}).fit(frame, np.digitize(target, [0, 2]))
-    if kind == "regression":
-        return HarsanyiRegressor(**options).fit(frame, 50 + 10 * target)
-    if kind == "poisson":
-        return HarsanyiRegressor(loss="poisson", **options).fit(frame, np.abs(target).round())
-    return HarsanyiRegressor(**{**options, "members": 1}).fit(frame, np.column_stack([target, -5 * target + 100]))
-
-
-KINDS = ["binary", "multiclass", "regression", "poisson", "two targets"]
-
-
-@pytest.fixture(scope="module", params=KINDS)
-def model(request):
-    return fitted(request.param)
-
-
-def in_double(model):
-    """The same model in float64."""
-    double = copy.deepcopy(model)
-    double._finish(double.network_.double(), double.problem_)
-    return double
-
-
-def through_a_file(model, path):
-    model.save(path / "model.hnet")
-    return load(path / "model.hnet")
-
-
-def through_a_pickle(model, path):
-    joblib.dump(model, path / "model.joblib")
-    return joblib.load(path / "model.joblib")
-
-
-def raw(model, frame: pd.DataFrame, present: np.ndarray | None = None) -> np.ndarray:
-    """Outputs (B, K) by the public names; those of the Poisson loss are logarithms of predictions."""
-    if isinstance(model, HarsanyiClassifier):
-        out = model.decision_function(frame, present=present)
-    else:
-        out = model.predict(frame, present=present)
-        if model.problem_.kind == "poisson":
-            out = np.log(out)
-    return out.reshape(len(frame), -1)
-
-
-def game_of(model, frame: pd.DataFrame, row: int, present: np.ndarray | None = None):
-    """The game of one row by real predictions; absent players never come back."""
-
-    def play(masks: np.ndarray) -> np.ndarray:
-        return raw(model, frame.iloc[[row] * len(masks)], masks if present is None else masks & present)
-
-    return play
-
-
-@pytest.mark.parametrize("how", ["as it is", "through a file", "through a pickle"])
-@pytest.mark.parametrize("precision", [torch.float32, torch.float64])
-@pytest.mark.parametrize("masked", [False, True])
-def test_a_fitted_estimator_equals_brute_force(model, how, precision, masked, tmp_path):
-    frame = mixed_frame().iloc[:3]
-    same = in_double(model) if precision == torch.float64 else model
-    if how != "as it is":
-        same = (through_a_file if how == "through a file" else through_a_pickle)(same, tmp_path)
-    assert same.network_.bases.dtype == precision
-    present = np.array([True, True, False, True, True, True]) if masked else None
-    ex = same.explain(frame, present=present)
-    n, k = 6, same.problem_.n_outputs
-    values = np.asarray(ex.values).reshape(3, n, k)
-    assert ex.feature_names == list(frame.columns)
-    assert max(map(sum, ex.coalitions.tolist())) >= 2
-    for row in range(3):
-        game = game_of(same, frame, row, present)
-        tolerance = TOLERANCE[precision] * float(np.abs(evaluate(game, n)).max())
-        np.testing.assert_allclose(values[row], brute_force_shapley(game, n), 0, tolerance)
-        base = np.asarray(ex.base_values).reshape(k)
-        np.testing.assert_allclose(base + values[row].sum(0), raw(same, frame, present)[row], 0, tolerance)
-        if masked:
-            assert (values[row, 2] == 0).all()
-
-
-def test_dividends_of_a_fitted_estimator(model):
-    frame = mixed_frame().iloc[:2]
-    double = in_double(model)
-    ex, k = double.explain(frame), double.problem_.n_outputs
-    codes = ex.coalitions @ (1 << np.arange(6))
-    for row in range(2):
-        game = game_of(double, frame, row)
-        own = np.zeros((64, k))
-        own[codes] = np.asarray(ex.dividends[row]).reshape(len(codes), k)
-        tolerance = 64 * 1e-12 * float(np.abs(evaluate(game, 6)).max())  # signed sums of up to 2^6 outputs
-        np.testing.assert_allclose(own, harsanyi_dividends(game, 6), 0, tolerance)
-
-
-def test_a_missing_cell_is_an_absent_player(model):
-    """Masking a column and emptying its cells are the same thing, to the bit."""
-    frame = mixed_frame().iloc[:20]
-    for name in frame.columns:
-        emptied = frame.copy()
-        emptied[name] = None
-        present = frame.columns != name
-        np.testing.assert_array_equal(raw(model, emptied), raw(model, frame, present))

@@ -130,16 +130,21 @@ def _parser() -> argparse.ArgumentParser:
     bench = commands.add_parser("bench", help="run a benchmark and write its result file")
     bench.add_argument(
         "name",
-        choices=["core", "exactness", "accuracy", "speed", "subsets", "large"],
-        help="core: networks; exactness: Census, RMSE; accuracy, speed, subsets: tables beside other models, resumed "
-        "where they stopped; large: a million rows",
+        choices=["core", "exactness", "accuracy", "speed", "subsets", "large", "noise", "defaults"],
+        help="core: networks; exactness: Census, RMSE; accuracy, speed, subsets, large: tables beside other models, "
+        "resumed where they stopped; noise: who gets the values; defaults: settings on tables kept for choosing them",
     )
     bench.add_argument("-o", "--out", type=Path, help="result file (default: results/bench_NAME.json)")
     bench.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
-    accuracy = bench.add_argument_group("for accuracy")
-    accuracy.add_argument("--only", type=_names, metavar="DATASET,...", help="datasets (default: all)")
-    accuracy.add_argument("--models", type=_names, metavar="NAME,...", help="models, in this order (default: all)")
-    bench.add_argument("--threads", type=int, help="threads of each model, for tables (default: 1)")
+    bench.add_argument("--threads", type=int, help="threads of each model, for tables (default: 1; large: 2)")
+    several = bench.add_argument_group("for accuracy and defaults")
+    several.add_argument("--only", type=_names, metavar="DATASET,...", help="datasets (default: all)")
+    several.add_argument("--models", type=_names, metavar="NAME,...", help="models, in this order (default: all)")
+    defaults = bench.add_argument_group("for defaults")
+    defaults.add_argument("--settings", type=_json, metavar="JSON", help='more candidates: {"name": {...}}')
+    defaults.add_argument(
+        "--no-samples", dest="samples", action="store_false", default=None, help="without samples of few rows"
+    )
     bench.set_defaults(run=_bench)
     return parser
 
@@ -202,12 +207,12 @@ def _verify(arguments: argparse.Namespace) -> int:
 def _bench(arguments: argparse.Namespace) -> int:
     from importlib import import_module
 
-    given = {name: getattr(arguments, name) for name in ("only", "models", "threads")}
+    given = {name: getattr(arguments, name) for name in ("threads", "only", "models", "settings", "samples")}
     options = {name: value for name, value in given.items() if value is not None}
-    threaded = {"threads"} if arguments.name in ("speed", "subsets", "large") else set()
-    known = set(given) if arguments.name == "accuracy" else threaded
-    if wrong := sorted(options.keys() - known):
-        raise ValueError(f"--{wrong[0]} is no option of this benchmark, however: bench {arguments.name}")
+    n_known = {"core": 0, "exactness": 0, "accuracy": 3, "defaults": 5}.get(arguments.name, 1)
+    if wrong := sorted(options.keys() - set(list(given)[:n_known])):
+        name = wrong[0].replace("samples", "no-samples")
+        raise ValueError(f"--{name} is no option of this benchmark, however: bench {arguments.name}")
     run = import_module(f"harsanyinet.experiments.bench_{arguments.name}").run
     print(run(arguments.out or Path("results", f"bench_{arguments.name}.json"), quick=arguments.quick, **options))
     return 0
@@ -222,6 +227,12 @@ def _reproduce(arguments: argparse.Namespace) -> int:
 
 def _names(text: str) -> list[str]:
     return text.split(",")
+
+
+def _json(text: str) -> Any:
+    import json
+
+    return json.loads(text)
 
 
 def _say(text: str) -> None:

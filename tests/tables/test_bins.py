@@ -604,6 +604,13 @@ def test_every_number_of_a_dict_is_binned_as_in_a_frame(value):
             assert column.code_one(value) == code(column, [value], object)[:, 0].tolist()
 
 
+def test_a_number_of_a_dict_beside_a_border():
+    column = fit(np.random.default_rng(0).normal(size=2000))
+    for border in column.borders.tolist():
+        beside = [border, math.nextafter(border, math.inf), math.nextafter(border, -math.inf)]
+        assert [column.code_one(value)[0] for value in beside] == [by_hand(column, value) for value in beside]
+
+
 @pytest.mark.parametrize("value", [None, np.nan, pd.NA, "red", "blue", 3, 3.0, "3", True, 2.5])
 def test_every_category_of_a_dict_is_coded_as_in_a_frame(value):
     columns = [fit(["red", "blue", "red", None]), fit_both([3, 1, 3, 2], categories=["c"])[0]]

@@ -8,7 +8,7 @@ A cell is one fit: (model, table, training rows or None, seed). A finished cell 
 summary, and never run again: delete its line for that, or give the candidate another name.
 
 Examples:
-    python -m harsanyinet.experiments.bench_defaults OUT --models catboost,slow --settings '{"slow": {"members": 8}}'
+    harsanyinet bench defaults --models catboost,slow --settings '{"slow": {"members": 8}}'
 """
 
 from __future__ import annotations

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from harsanyinet import HarsanyiClassifier
 from harsanyinet.certificate import FULL_PLAYERS, verify
 from harsanyinet.datasets import DatasetNotFoundError, TableSplit, load_breast_cancer_table, load_census
-from harsanyinet.effects import strongest_pairs
-from harsanyinet.estimators import HarsanyiClassifier
 from harsanyinet.explanation import Explanation
+from harsanyinet.tables.effects import strongest_pairs
 
 Say = Callable[[str], None]
 
@@ -28,7 +28,7 @@ def run_demo(out: Path, *, say: Say, seed: int = 0, quick: bool = False) -> dict
         out: The folder, created if absent.
         say: Takes the lines for the reader.
         seed: Of the model and of the rows that the plots show.
-        quick: A few rows and epochs, to see that it runs.
+        quick: A few rows and trees, to see that it runs.
 
     Returns:
         The numbers that were printed.
@@ -41,10 +41,11 @@ def run_demo(out: Path, *, say: Say, seed: int = 0, quick: bool = False) -> dict
     if quick:
         split = _head(split, 2000)
     say(f"Data: {split.name}, {len(split.train):,} rows to train on and {len(split.test):,} to test ({split.source})")
-    model = HarsanyiClassifier(members=1 if quick else 2, epochs=2 if quick else 6, random_state=seed)
-    model.fit(split.train, split.y_train)
+    start = time.perf_counter()
+    model = HarsanyiClassifier(max_iter=30 if quick else 1000, random_state=seed).fit(split.train, split.y_train)
+    seconds = time.perf_counter() - start
     accuracy = float((model.predict(split.test) == split.y_test.to_numpy()).mean())
-    say(f"Trained in {model.history_.seconds:.0f} s. Accuracy on the test rows: {100 * accuracy:.2f} %")
+    say(f"{len(model.trees_):,} trees in {seconds:.0f} s. Accuracy on the test rows: {100 * accuracy:.2f} %")
 
     some = split.test[:4096]
     predict, explain = _seconds(lambda: model.decision_function(some)), _seconds(lambda: model.explain(some))
@@ -54,7 +55,7 @@ def run_demo(out: Path, *, say: Say, seed: int = 0, quick: bool = False) -> dict
     )
     certificate = verify(model, split.test, max_rows=1 if quick else 2, seed=seed)
     tried = f"all {2**n:,} masks" if (n := split.test.shape[1]) <= FULL_PLAYERS else "sampled masks"
-    verdict = "as exact as float32 is" if certificate.passed else "NOT EXACT"
+    verdict = "as exact as float64 is" if certificate.passed else "NOT EXACT"
     say(
         f"Against brute force with real predictions over {tried} of each checked row: worst error "
         f"{certificate.worst_error:.1e} of the largest output, {verdict}"

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from harsanyinet.experiments import paper
 from harsanyinet.experiments.paper import DATASETS
 from harsanyinet.experiments.reproduce import Cell, Experiment, grouped
-from harsanyinet.experiments.tabular_tables import NETWORKS, default_model, fast_shap, in_precision, trained
+from harsanyinet.experiments.tabular_tables import NETWORKS, default_model, fast_shap, trained
 from harsanyinet.games import brute_force_shapley, evaluate, moebius_transform, zeta_transform
 from harsanyinet.peers import curve, deep_shap, model_game
 
@@ -37,7 +37,7 @@ def _convergence(cell: Cell, models: Path, quick: bool) -> Cell:
     rows = paper.some_rows(data, 3 if quick else 20)
     labels, n = data.y_test.numpy()[rows], data.n_players
     if network == "default":
-        model = in_precision(default_model(data, dataset, seed, models, quick), torch.float64)
+        model = default_model(data, dataset, seed, models, quick)
         values = model.explain(data.split.test.iloc[rows]).values
         games: list[Any] = [model.game(data.split.test.iloc[rows], i) for i in range(len(rows))]
     else:

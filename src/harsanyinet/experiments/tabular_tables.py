@@ -10,11 +10,12 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from harsanyinet.estimators import HarsanyiClassifier
+from harsanyinet import HarsanyiClassifier
 from harsanyinet.experiments import paper
 from harsanyinet.experiments.paper import DATASETS, Coded, Recipe, Values
 from harsanyinet.experiments.reproduce import Cell, Experiment, grouped
@@ -41,7 +42,7 @@ NAMES = {
     "shallow_shapnet": "Shallow ShapNet",
     "deep_shapnet": "Deep ShapNet",
 }
-_SMALL: dict[str, Any] = {"members": 1, "epochs": 5, "max_tables": 50}  # of our estimator, in a quick run
+_SMALL: dict[str, Any] = {"max_iter": 20}  # of our estimator, in a quick run
 NETWORKS = {"text": "the paper's text", "code": "the authors' rule", "default": "our defaults"}
 
 
@@ -92,12 +93,6 @@ def default_truth(model: HarsanyiClassifier, data: Coded, rows: NDArray[np.intp]
         [brute_force_shapley(model.game(some, i), data.n_players, progress=False) for i in range(len(some))]
     )
     return (values, exact) if values.ndim == 2 else (paper.true_class(values, labels), paper.true_class(exact, labels))
-
-
-def in_precision(model: HarsanyiClassifier, dtype: torch.dtype) -> HarsanyiClassifier:
-    """The same model, computing in float32 or float64 from now on."""
-    model._finish(model.network_.to(dtype), model.problem_)
-    return model
 
 
 # Table 1 ----------------------------------------------------------------------------------------------------------
@@ -153,12 +148,11 @@ def _default(model: HarsanyiClassifier, data: Coded, rows: NDArray[np.intp]) -> 
     test = data.split.test
     found: Cell = {
         "accuracy": 100 * float((model.predict(test) == data.split.y_test).mean()),
-        "n_parameters": sum(p.numel() for p in model.network_.parameters()),
+        "n_parameters": model.trees_.values.size,
         "max_logit": float(np.abs(model.decision_function(test)).max()),
     }
-    for dtype in (torch.float32, torch.float64):
-        values, truth = default_truth(in_precision(model, dtype), data, rows)
-        found[f"rmse_{str(dtype).removeprefix('torch.')}"] = float(paper.errors(values, truth).mean())
+    values, truth = default_truth(model, data, rows)
+    found["rmse_float64"] = float(paper.errors(values, truth).mean())  # trees compute in no other precision
     found["rmse_of_zero"] = float(paper.errors(np.zeros_like(truth), truth).mean())
     found["order_spectrum"] = [round(float(s), 4) for s in model.explain(test[:2000]).order_spectrum()]
     return found
@@ -171,8 +165,9 @@ def _table1_summary(records: list[Cell]) -> dict[str, Any]:
         cells = known[dataset, method]
         row: dict[str, Any] = {"runs": len(cells)}
         for name in ("accuracy", "rmse_float32", "rmse_float64", "max_logit", "rmse_of_zero", "n_parameters"):
-            each = [cell[name] for cell in cells]
-            row[name] = {"mean": float(np.mean(each)), "sd": float(np.std(each))}
+            if name in cells[0]:
+                each = [cell[name] for cell in cells]
+                row[name] = {"mean": float(np.mean(each)), "sd": float(np.std(each))}
         for name in ("order_spectrum", "units_ever_active"):
             if name in cells[0]:
                 row[name] = np.mean([cell[name] for cell in cells], axis=0).round(4).tolist()
@@ -192,10 +187,11 @@ def _table1_text(result: dict[str, Any]) -> str:
             published = result["paper"][dataset].get(base)
             zero = row["rmse_of_zero"]["mean"]  # 0 where a network says the same of every row
             share = f"{row['rmse_float64']['mean'] / zero:.2g}" if zero else ""
+            single = f"{row['rmse_float32']['mean']:.2e}" if "rmse_float32" in row else ""
             lines.append(
                 f"| {DATASETS[dataset]} | {NAMES[method]} | {f'{published[0]:.2f}' if published else ''} | "
                 f"{row['accuracy']['mean']:.2f} ± {row['accuracy']['sd']:.2f} ({row['runs']}) | "
-                f"{f'{published[1]:.3g}' if published else ''} | {row['rmse_float32']['mean']:.2e} | "
+                f"{f'{published[1]:.3g}' if published else ''} | {single} | "
                 f"{row['rmse_float64']['mean']:.2e} | {row['max_logit']['mean']:.1f} | {share} |"
             )
     lines += [
@@ -255,21 +251,21 @@ def _table2(cell: Cell, models: Path, quick: bool) -> Cell:
     methods: dict[str, Values]
     if network == "default":
         model = default_model(data, dataset, seed, models, quick)
-        n_outputs = model.network_.n_outputs
-        x, x_test = (
-            torch.cat([shown.float(), model._coded(frame)[1].flatten(1)], 1)
-            for shown, frame in ((data.x, data.split.train), (data.x_test[rows], data.split.test.iloc[rows]))
-        )
+        n_outputs = len(model.output_names_)
+        frame = pd.concat([data.split.train, data.split.test.iloc[rows]], ignore_index=True)
+        shown = torch.cat([data.x.float(), data.x_test[rows].float()])
+        x = torch.cat([shown, torch.arange(len(frame))[:, None]], 1)  # the explainer sees codes, the game the row itself
 
         def game(rows: Tensor, present: Tensor) -> Tensor:
-            return model.folded_.outputs(rows[:, data.n_players :].view(len(rows), data.n_players, -1), present)
+            some = frame.iloc[rows[:, -1].long().numpy()]
+            return torch.from_numpy(model.decision_function(some, present.numpy())).float().view(len(rows), -1)
 
         fast = fast_shap(
-            game, data, x, seed=seed, quick=quick, shown=300_000, n_outputs=n_outputs,
+            game, data, x[: len(data.x)], seed=seed, quick=quick, shown=300_000, n_outputs=n_outputs,
             explainer=_Shown(data.n_players, n_outputs, seed),
         )  # fmt: skip
-        by_fast = fast.explain(x_test)
-        values, truth = default_truth(in_precision(model, torch.float64), data, rows)
+        by_fast = fast.explain(x[len(data.x) :])
+        values, truth = default_truth(model, data, rows)
         methods, gap = {"harsanyinet": values}, None
     else:
         net = trained(data, dataset, network, seed, models, quick).float().eval()

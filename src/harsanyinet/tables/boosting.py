@@ -40,6 +40,7 @@ class Settings:
     Attributes:
         n_trees: Trees that learn from the rows, at most.
         learning_rate: Share of a step that is taken.
+        quickening: What every tree adds to the learning rate, as a share of it.
         depth: Questions of a tree.
         max_players: Different players of a tree.
         l2: Added to the sum of second derivatives of a leaf.
@@ -51,8 +52,6 @@ class Settings:
         copy_rate: Learning rate of absent states, at most.
         extra_trees: Trees, as a share of those before, that learn from the copies alone.
         extra_rate: Their learning rate, at most.
-        passes: How often absent states of all trees are learned once more, with players absent anew.
-        pass_rate: The learning rate of that, at most.
         redraw: Trees after which absent players are drawn anew.
         sketch: Gradients of more outputs than these are mixed to as many before questions are scored.
         max_seconds: Time after which no tree is begun.
@@ -60,19 +59,18 @@ class Settings:
 
     n_trees: int = 1000
     learning_rate: float = 0.05
+    quickening: float = 0.0
     depth: int = 6
     max_players: int = 4
     l2: float = 1.0
     row_share: float = 0.8
     column_share: float = 1.0
     noise: float = 1.0
-    copies: int = 4
+    copies: int = 6
     copy_trees: float = 0.3
     copy_rate: float = 0.03
     extra_trees: float = 0.3
     extra_rate: float = 0.05
-    passes: int = 1
-    pass_rate: float = 0.02
     redraw: int = 50
     sketch: int = 5
     max_seconds: float | None = None
@@ -160,6 +158,7 @@ class Booster:
             )  # fmt: skip
         self.shapes: list[TreeShape] = []
         self.values: list[Array] = []
+        self.distance = 0.0  # the sum of the learning rates
         self.gains = np.zeros(self.n_players)  # of the players, in units of what noise gains
 
     def boost(self, held: Rows | None = None, patience: int | None = None, bar: tqdm[Any] | None = None) -> Array:
@@ -182,7 +181,7 @@ class Booster:
                     break
                 if self.copies is not None and number % s.redraw == 0:
                     self._redraw(self.copies)
-                self._add_tree(number)
+                self._add_tree(s.learning_rate * (1 + number * s.quickening))
                 if bar is not None:
                     bar.update()
                 if held is None:
@@ -211,8 +210,6 @@ class Booster:
                     self._add_extra_tree(self.copies, n_full)
                     if bar is not None:
                         bar.update()
-                for _ in range(self.settings.passes):
-                    self._learn_again(self.copies)
         return self.trees()
 
     def trees(self, first: int | None = None) -> Trees:
@@ -230,12 +227,14 @@ class Booster:
             yield
         self.pool = None
 
-    def _add_tree(self, number: int) -> None:
+    def _add_tree(self, rate: float) -> None:
         """Chooses the questions of a tree, then the values of its states, and takes the step."""
         on_copies = self.copies is not None and bool(self.shapes) and self.draw.random() < self.settings.copy_trees
         source = self.copies if on_copies and self.copies is not None else self.rows
-        shape = TreeShape.of(self._questions(source, number), self.table.player_of)
-        values = self._values(shape)
+        noise = self.settings.noise / (1 + np.exp(self.distance - np.log(len(self.rows))))
+        shape = TreeShape.of(self._questions(source, noise), self.table.player_of)
+        values = self._values(shape, rate)
+        self.distance += rate
         self.shapes.append(shape)
         self.values.append(values)
         self._step(self.rows, values)
@@ -244,7 +243,7 @@ class Booster:
 
     def _add_extra_tree(self, copies: Rows, n_full: int) -> None:
         """A tree that the copies grow and that says nothing about rows with all its players."""
-        shape = TreeShape.of(self._questions(copies, None, n_full), self.table.player_of)
+        shape = TreeShape.of(self._questions(copies, 0.0, n_full), self.table.player_of)
         s = self.settings
         values = min(s.learning_rate, s.extra_rate) * self._steps(copies, self._sums(copies, shape), 0.0)
         values[~shape.has_absent] = 0.0
@@ -253,19 +252,9 @@ class Booster:
         self.values.append(values)
         self._step(copies, values)
 
-    def _learn_again(self, copies: Rows) -> None:
-        """Goes through the trees once more with players absent anew, and moves the absent states of each."""
-        rate = min(self.settings.learning_rate / 3, self.settings.pass_rate)
-        self._redraw(copies)
-        for i, shape in enumerate(self.shapes):
-            step = rate * self._steps(copies, self._sums(copies, shape), 0.0)
-            values = self._tidied(np.where(shape.has_absent[:, None], self.values[i] + step, self.values[i]), shape)
-            self._step(copies, values - self.values[i])
-            self.values[i] = values
-
     # Questions ------------------------------------------------------------------------------------------------------
 
-    def _questions(self, source: Rows, number: int | None, n_full: int | None = None) -> list[Question]:
+    def _questions(self, source: Rows, noise: float, n_full: int | None = None) -> list[Question]:
         """The questions of a tree, chosen one after the other by rows drawn at random.
 
         Copies begin with questions of an earlier tree and look at rows in which one of its players is absent: what
@@ -273,7 +262,7 @@ class Booster:
 
         Args:
             source: Rows or copies.
-            number: Of the tree; None for no noise on the scores.
+            noise: On the scores, in units of what noise gains.
             n_full: Trees to inherit questions from; None for all.
         """
         s, table = self.settings, self.table
@@ -289,8 +278,7 @@ class Booster:
         g, h = float((stats[:, 1:] ** 2).sum()), float(stats[:, 0].sum())
         if not (g > 0 and h > 0):
             return questions
-        fading = 0.0 if number is None else 1 / (1 + np.exp(number * s.learning_rate - np.log(len(self.rows))))
-        noise = s.noise * np.sqrt(g / h) * fading if fading > 0.01 else 0.0
+        noise = noise * np.sqrt(g / h) if noise > 0.01 else 0.0
         open_players = np.ones(self.n_players, dtype=bool)
         if s.column_share < 1:
             k = max(1, round(s.column_share * self.n_players))
@@ -377,11 +365,11 @@ class Booster:
 
     # Values ---------------------------------------------------------------------------------------------------------
 
-    def _values(self, shape: TreeShape) -> Array:
+    def _values(self, shape: TreeShape, rate: float) -> Array:
         """The values of all states of a tree, (states, K)."""
         s, absent = self.settings, shape.has_absent
         sums = self._sums(self.rows, shape)
-        values = s.learning_rate * self._steps(self.rows, sums, 0.0)
+        values = rate * self._steps(self.rows, sums, 0.0)
         values[absent] = 0.0
         weight = np.where(absent, 0.0, sums[:, 0])
         total = values * weight[:, None]
@@ -391,7 +379,7 @@ class Booster:
         if self.copies is not None:
             more = self._sums(self.copies, shape) + sums  # rows that miss a value are in these states, too
             step = self._steps(self.copies, more, values)
-            values[absent] += min(s.learning_rate, s.copy_rate) * step[absent]
+            values[absent] += min(rate, s.copy_rate) * step[absent]
         return self._tidied(values, shape)
 
     def _tidied(self, values: Array, shape: TreeShape) -> Array:

@@ -149,11 +149,12 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
         from harsanyinet.tables.boosting import Settings
 
         n, p = frame.shape
-        copies = max(1, min(4, _MOST_COPIED // n)) if self.copies is None else self.copies
+        copies = max(1, min(6, _MOST_COPIED // n)) if self.copies is None else self.copies
         rows = min(0.8, max(0.1, 160_000 / n)) if self.max_samples is None else self.max_samples
         shown = min(1.0, max(0.05, 200 / p)) if self.max_features is None else self.max_features
+        extra = Settings.extra_trees if copies and p > 1 else 0.0
         return Settings(
-            n_trees=self.max_iter, depth=self.max_depth, max_players=self.max_order, l2=self.l2_regularization,
+            n_trees=max(1, round(self.max_iter / (1 + extra))), depth=self.max_depth, max_players=self.max_order, l2=self.l2_regularization,
             row_share=rows, column_share=shown, copies=copies,
         )  # fmt: skip
 
@@ -416,7 +417,7 @@ class HarsanyiClassifier(ClassifierMixin, _HarsanyiTable):  # type: ignore[misc]
     turned into NaN when the table is read. A category that was not there in `fit` counts as absent, with a warning.
 
     Args:
-        max_iter: Trees.
+        max_iter: Trees. About a quarter of them teach what to say from some of the columns, and nothing else.
         learning_rate: Share of each tree's step that is taken. None: found by quick fits that watch rows held out.
         max_depth: Questions of a tree.
         max_order: The largest set of columns that may act together; 1 gives an additive model.
@@ -424,8 +425,8 @@ class HarsanyiClassifier(ClassifierMixin, _HarsanyiTable):  # type: ignore[misc]
         l2_regularization: Added to the sum of second derivatives of a leaf.
         max_samples: Share of the rows that choose the questions of a tree. None: 0.8, less of more than 200,000.
         max_features: Share of the columns that may be asked about in a tree. None: all, less of more than 200.
-        copies: Copies of the rows, with columns absent, that teach what to say from some of the columns. None: four,
-            fewer of more than 50,000 rows. Zero: no copies; then v(S) is an average of leaves.
+        copies: Copies of the rows, with columns absent, that teach what to say from some of the columns. None: six,
+            fewer of more than 33,000 rows. Zero: no copies; then v(S) is an average of leaves.
         members: Models whose outputs are averaged; more than one tell by `value_spread` how sure values are.
         missing: "auto", "value" (missing values are values), or "absent" (they are absent players).
         categorical_features: Columns of numbers that are categories.
