@@ -140,6 +140,33 @@ def test_only_models_that_ran_everywhere_are_ranked():
     assert summary([])["mean_rank_by_accuracy_or_r2"] == {}
 
 
+@pytest.mark.usefixtures("fits")
+def test_losses_relative_to_another_model(monkeypatch):
+    monkeypatch.setattr(bench_accuracy, "PEERS", ("constant",))
+    losses = {("perfect", "bike"): [1.0, 2.0], ("constant", "bike"): [2.0, 2.0], ("constant", "breast_cancer"): [0.5]}
+    losses["perfect", "breast_cancer"] = [0.25]
+    cells = [
+        record(
+            model,
+            dataset,
+            fold,
+            **({"r2": 0, "rmse": loss} if dataset == "bike" else {"accuracy": 0, "log_loss": loss}),
+        )
+        for (model, dataset), each in losses.items()
+        for fold, loss in enumerate(each)
+    ]
+    found = summary(cells)["loss_ratios"]
+    assert list(found) == ["to constant"]
+    one = found["to constant"]["perfect"]
+    ratio = (0.75 * 0.5) ** 0.5  # of the means of two folds, and of a single one
+    assert one["ratio"] == pytest.approx(ratio)
+    spread = np.log(2) / 2  # of log(1 / 2) and log(2 / 2): the standard error of their mean
+    assert one["standard_error"] == pytest.approx(ratio * spread / 2)
+    assert one["by_table"] == {"bike": pytest.approx(0.75), "breast_cancer": pytest.approx(0.5)}
+    assert "0.6124 ± " in bench_accuracy.table(summary(cells))
+    assert summary(cells[:2])["loss_ratios"] == {"to constant": {}}
+
+
 def test_what_is_missing_is_skipped_with_a_sentence(fits, tmp_path, monkeypatch, caplog):
     def absent():
         raise DatasetNotFoundError("cannot find it")
@@ -164,6 +191,9 @@ def test_what_is_missing_is_skipped_with_a_sentence(fits, tmp_path, monkeypatch,
         (["accuracy", "--models", "perfect,other"], "models must be among constant, perfect, however: other"),
         (["accuracy", "--only", "mars"], "datasets must be among breast_cancer, bike, however: mars"),
         (["core", "--threads", "1"], "--threads is no option of this benchmark, however: bench core"),
+        (["noise", "--only", "iris"], "--only is no option of this benchmark, however: bench noise"),
+        (["accuracy", "--no-samples"], "--no-samples is no option of this benchmark, however: bench accuracy"),
+        (["defaults", "--models", "other"], "models must be among catboost, lightgbm, default, however: other"),
     ],
 )
 def test_wrong_names_get_one_line(tmp_path, capsys, arguments, message):

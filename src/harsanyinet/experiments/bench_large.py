@@ -26,7 +26,7 @@ from harsanyinet.experiments import models, results
 from harsanyinet.experiments.results import append, read_lines
 
 SIZES = {"rows": 1_000_000, "columns": 20_000, "classes": 20_000}  # rows to train on; a tenth more to test
-QUICK = {"rows": 5_000, "columns": 300, "classes": 3_000}
+QUICK = {"rows": 5_000, "columns": 200, "classes": 3_000}
 N_COLUMNS = {"rows": 12, "columns": 2_000, "classes": 20}
 N_CLASSES = {"rows": 2, "columns": 2, "classes": 100}
 MODELS = ("harsanyinet", "lightgbm", "catboost")
@@ -78,7 +78,7 @@ def measure(case: str, model: str, quick: bool, threads: int) -> str:
     train, test = x[:rows], x[rows:]
     options = {"max_iter" if model == "harsanyinet" else "trees": 10} if quick else {}
     if model == "harsanyinet":  # compiled before the clock runs
-        models.harsanyinet(train[:200], y[:200], "classification", threads, max_iter=2)
+        models.harsanyinet(train[:200], y[:200], "classification", threads, max_iter=2, learning_rate=0.1)
     start = time.perf_counter()
     fitted: Any = getattr(models, model)(train, y[:rows], "classification", threads, **options)
     fit = time.perf_counter() - start

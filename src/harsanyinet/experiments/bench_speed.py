@@ -96,9 +96,9 @@ def _jobs(quick: bool, threads: int) -> Iterator[tuple[str, Callable[[], dict[st
     yield f"{OWN}, marginal game", timed(explained(ours, game="marginal"))
     yield f"{OWN}, max_order=2", timed(explained("pairs"))
     rows = test[:1].to_dict("records")
-    yield "harsanyinet: a dict", lambda: {"us": {"1": _us(lambda rows: model(ours).explain(rows[0]), rows)}}
+    yield f"{OWN}, from a dict", lambda: {"us": {"1": _us(lambda rows: model(ours).explain(rows[0]), rows)}}
     numbers = test.select_dtypes("number").to_numpy(dtype=float)[:1]
-    yield "harsanyinet: an array of numbers", lambda: {"us": {"1": _us(model("array").explain, numbers)}}
+    yield f"{OWN}, from an array of numbers", lambda: {"us": {"1": _us(model("array").explain, numbers)}}
     yield "harsanyinet: first explanation without a compile cache, cold", partial(_first_call, model, ours, test[:4096])
     yield "harsanyinet explain of a file of 100 rows, cold", partial(_command, model, ours, test[:100])
     coded = as_categories(train)

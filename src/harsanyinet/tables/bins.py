@@ -93,10 +93,10 @@ class Column:
     def code_one(self, value: Any) -> list[int]:
         """The bins of one value, without a frame."""
         nothing = [1 if self.missing else 0] * self.n_codes
-        if value is None or value != value:
+        if value is None or value is pd.NA or value != value:
             return nothing
         if self.kind == "number" and isinstance(value, float | int | np.number) and abs(value) < np.inf:
-            return [self.first + bisect_left(self._border_list, value)]
+            return [self.first + bisect_left(self._border_list, float(value))]
         if self.kind == "category" and isinstance(value, str) and value in self._bins_of_level:
             return self._bins_of_level[value]
         out = np.empty((self.n_codes, 1), dtype=np.uint8)
@@ -112,10 +112,12 @@ class Column:
         return dict(zip(self.levels, self.level_bins.tolist(), strict=True))
 
     def _code_categories(self, values: pd.Series[Any], out: Array) -> None:
-        if isinstance(values.dtype, pd.CategoricalDtype):  # look up the few categories, not the many values
-            known = np.append(self._find(as_texts(values.cat.categories, self.name)), -1)
-            codes = values.cat.codes.to_numpy()
-            found, unknown = known[codes], codes < 0
+        if values.dtype != object:  # look up the few categories, not the many values
+            if isinstance(values.dtype, pd.CategoricalDtype):
+                codes, different = values.cat.codes.to_numpy(), values.cat.categories
+            else:
+                codes, different = pd.factorize(values)
+            found, unknown = np.append(self._find(as_texts(different, self.name)), -1)[codes], codes < 0
         else:
             texts = as_texts(values, self.name)
             found, unknown = self._find(texts), pd.isna(texts)
@@ -212,23 +214,24 @@ def find_borders(different: Floats, counts: Array, room: int) -> Floats:
         return np.empty(0)
     if len(different) > room:
         heavy = np.zeros(len(different), dtype=bool)
-        while True:
-            share = counts[~heavy].sum() / max(1, room - heavy.sum())
+        while True:  # a heavy value cuts a group of others in two, so it takes two bins
+            share = counts[~heavy].sum() / max(1, room - 2 * heavy.sum())
             more = ~heavy & (counts > share)
-            if not more.any():
+            if not more.any() or 2 * (heavy | more).sum() >= room:
                 break
             heavy |= more
         light = np.where(heavy, 0, counts)
         middle = np.cumsum(light) - light / 2
         group = np.floor(middle / max(share, 1e-300)) + 2.0 * np.cumsum(heavy) - heavy
         below = np.flatnonzero(np.diff(group) > 0)
-        if len(below) >= room:  # heavy values cut groups in two: join the smallest
+        if len(below) >= room:
             below = below[np.linspace(0, len(below) - 1, room - 1).round().astype(int)]
     else:
         below = np.arange(len(different) - 1)
     a, b = different[below], different[below + 1]
     with np.errstate(over="ignore"):
-        border = (a / 2 + b / 2).astype(np.float32)
+        most = float(np.finfo(np.float32).max)
+        border = np.clip(a / 2 + b / 2, -most, most).astype(np.float32)
         border = np.where(border.astype(np.float64) >= b, np.nextafter(border, np.float32(-np.inf)), border)
         border = border.astype(np.float64)
     return np.unique(border[(border >= a) & (border < b)])
@@ -247,11 +250,11 @@ def _fit_category(
     room = binning.max_bins - first
     known = level >= 0
     codes, of_level = [], []
-    ordered = known.sum() < binning.plain_rows * len(levels)
+    ordered = len(levels) > 1 and known.sum() < binning.plain_rows * len(levels)
     for target in _statistics_of(targets, binning.many_classes).T:
         plain, in_order = _target_statistics(level, target, weight, len(levels), binning.prior, order)
         of_level.append(plain)
-        codes.append(in_order if ordered else plain[level])
+        codes.append(plain[level] if len(levels) and not ordered else in_order)
     if binning.frequency and len(levels) >= binning.frequency:
         counts = np.bincount(level[known], minlength=len(levels)).astype(float)
         of_level.append(counts)
@@ -305,6 +308,9 @@ def _target_statistics(
 
 def code_frame(columns: Sequence[Column], frame: pd.DataFrame) -> Array:
     """The bins of rows, (coded columns, rows) uint8."""
+    if len(frame) == 1:
+        cells = zip(columns, frame.to_numpy(dtype=object)[0], strict=True)
+        return np.array([b for column, value in cells for b in column.code_one(value)], dtype=np.uint8)[:, None]
     out = np.empty((sum(column.n_codes for column in columns), len(frame)), dtype=np.uint8)
     at = 0
     for i, column in enumerate(columns):
