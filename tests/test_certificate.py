@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 import torch
 
-from harsanyinet import HarsanyiMLP, verify
+from harsanyinet import HarsanyiMLP, HarsanyiRegressor, verify
 
 
 def net_of(n: int = 5, gate: str = "presence", cls=HarsanyiMLP, **options) -> HarsanyiMLP:
@@ -22,6 +23,7 @@ def failures(certificate) -> set[str]:
 
 VALUE, SHAPLEY = "v(S) from the dividends = masked forward pass", "Shapley values = brute force"
 SUM, BASE = "sum of values = v(x) - v(empty)", "base value = v(empty)"
+PLAYERS, SETS = "players of the trees follow from their questions", "coalitions are sets of players of one tree"
 FIELDS, COALITIONS = "receptive fields follow from the children", "coalitions are the receptive fields"
 
 
@@ -115,7 +117,7 @@ def test_json_and_table():
     assert data["passed"] is True
     assert data["n_rows"] == 4
     assert {check["scope"] for check in data["checks"]} == {"proved"}
-    assert set(data["versions"]) == {"harsanyinet", "torch", "numpy", "python"}
+    assert set(data["versions"]) == {"harsanyinet", "torch", "numba", "numpy", "python"}
     text = str(certificate)
     assert text.startswith("PASSED: 4 rows, 5 players, 2 outputs; 12 + 12 units")
     assert "all 32 masks of 4 rows" in text
@@ -150,3 +152,18 @@ def test_nan_in_the_output_fails():
     certificate = verify(net, rows())
     assert not certificate.passed
     assert json.loads(certificate.to_json())["worst_error"] in ("inf", "nan")
+
+
+@pytest.mark.parametrize("n", [4, 20])
+def test_trees(n):
+    x = np.random.default_rng(0).normal(size=(200, n))
+    model = HarsanyiRegressor(max_iter=20, learning_rate=0.2, random_state=0, progress=False)
+    model.fit(x, x[:, 0] * x[:, 1] + x[:, 2])
+    certificate = verify(model, x[:3])
+    assert certificate.passed
+    assert [check.name for check in certificate.checks] == [PLAYERS, SETS, VALUE, SHAPLEY, SUM, BASE]
+    assert certificate.tolerance == 1e-12
+    assert certificate.n_units == (len(model.trees_),)
+    model.trees_ = model.trees_._with(axis_players=(model.trees_.axis_players + 1) % n)  # each claims its neighbour
+    model._games = {}
+    assert failures(verify(model, x[:3])) >= {PLAYERS, VALUE, SHAPLEY} | ({SETS} if n == 20 else set())

@@ -16,7 +16,6 @@ from harsanyinet import HarsanyiClassifier, HarsanyiCNN, HarsanyiMLP
 from harsanyinet.games import all_masks, brute_force_shapley, shapley_of_table
 from harsanyinet.peers import deep
 from harsanyinet.peers.deep import deep_shap, deep_shap_as_is, gate_rule, gate_rule_of_reference, product_rule
-from harsanyinet.tabular import TableNet
 
 close = partial(np.testing.assert_allclose, rtol=0)
 VARIANTS = list(product(["geometric", "product"], ["previous", "all"]))
@@ -379,8 +378,6 @@ def test_errors():
         deep_shap_as_is(presence, x)
     with pytest.raises(ValueError, match=wanted + "HarsanyiClassifier"):
         deep_shap(HarsanyiClassifier(), x)
-    with pytest.raises(ValueError, match=wanted + "TableNet"):
-        deep_shap(TableNet.__new__(TableNet), x)
     for wrong in (2, -1, [0, 1], 0.5, True):
         with pytest.raises(ValueError, match="output must be one or 3 numbers from 0 to 1, however: output="):
             deep_shap(network(), x, output=wrong)

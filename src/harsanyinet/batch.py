@@ -44,7 +44,7 @@ class FitReport:
     learning_rate: float
     n_held_out: int
     scores: dict[str, float]
-    """Loss, accuracy and so on, by name, of rows held out while the learning rate was looked for; none if it was given."""
+    """Loss, accuracy and so on, by name, of rows held out while the learning rate was looked for; else none."""
     important: tuple[tuple[str, float], ...]
     """The five most important columns and their mean |Shapley value|."""
     seconds: float

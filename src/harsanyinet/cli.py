@@ -17,7 +17,6 @@ _SETTINGS = (
 )  # fmt: skip
 
 
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command and returns the exit code: 0 done, 1 a certificate failed, 2 wrong input, 130 interrupted."""
     arguments = _parser().parse_args(argv)
@@ -180,9 +179,7 @@ def _predict(arguments: argparse.Namespace) -> int:
 def _explain(arguments: argparse.Namespace) -> int:
     from harsanyinet.batch import explain_file
 
-    explain_file(
-        arguments.model, arguments.data, arguments.out, game=arguments.game, say=_say, **_streaming(arguments)
-    )
+    explain_file(arguments.model, arguments.data, arguments.out, game=arguments.game, say=_say, **_streaming(arguments))
     return 0
 
 

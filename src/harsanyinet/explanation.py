@@ -85,7 +85,7 @@ class Explanation:
             dividends = _dense(coalitions, dividends, values, k, copy)
         elif callable(dividends) or isinstance(dividends, np.ndarray):
             raise ValueError("coalitions must be given with an array of dividends, however: there are none")
-        self._source: Dividends = dividends  # type: ignore[assignment]
+        self._source: Dividends = dividends
         if values is None:
             values = self._source.spread("SV", lambda: indices.shares(self._source.coalitions))
         self._values = _frozen(values, copy)

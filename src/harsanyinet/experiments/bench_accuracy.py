@@ -22,7 +22,7 @@ from harsanyinet import datasets
 from harsanyinet.certificate import versions
 from harsanyinet.datasets import DatasetNotFoundError, Table
 from harsanyinet.experiments import results
-from harsanyinet.experiments.bench_defaults import CANDIDATES, compare, ratio_text, warm_up
+from harsanyinet.experiments.bench_defaults import CANDIDATES, Cell, compare, ratio_text, warm_up
 from harsanyinet.experiments.models import MODELS, OURS, SEED, Fitted, structure
 from harsanyinet.experiments.results import append, read_lines
 
@@ -30,9 +30,9 @@ CENSUS_TRAIN_ROWS = 32_561
 WHAT = (
     "mean and standard error over folds, which share rows except in census; census: its original split; yeast: 10 "
     "stratified random splits 80/20; others: 5-fold cross-validation; rank 1 is best, ties averaged; loss_ratios: "
-    "geometric mean over datasets of the ratio of mean log-losses or RMSEs to those of another model, below 1 is better, "
-    "its standard error that over folds, to which Census has one and adds nothing; order_spectrum: the share of the sum "
-    "of |dividends| by the number of columns in the set, from none on, on 1,000 test rows"
+    "geometric mean over datasets of the ratio of mean log-losses or RMSEs to those of another model, below 1 is "
+    "better; its standard error is that over folds, to which the one of census adds nothing; order_spectrum: the share "
+    "of the sum of |dividends| by the number of columns in the set, from none on, on 1,000 test rows"
 )
 SCORES = ("accuracy", "r2")  # higher is better
 LOSSES = ("log_loss", "rmse")
@@ -176,7 +176,7 @@ def summary(records: Iterable[dict[str, Any]]) -> dict[str, Any]:
 
 def _loss_ratios(records: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Each model against each peer, over the datasets and folds that both have done."""
-    cells = {
+    cells: dict[Cell, dict[str, Any]] = {
         (r["model"], r["dataset"], None, r["fold"]): r | {"loss": next(r[name] for name in LOSSES if name in r)}
         for r in records
         if any(name in r for name in LOSSES)

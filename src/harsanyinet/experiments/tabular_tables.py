@@ -254,7 +254,7 @@ def _table2(cell: Cell, models: Path, quick: bool) -> Cell:
         n_outputs = len(model.output_names_)
         frame = pd.concat([data.split.train, data.split.test.iloc[rows]], ignore_index=True)
         shown = torch.cat([data.x.float(), data.x_test[rows].float()])
-        x = torch.cat([shown, torch.arange(len(frame))[:, None]], 1)  # the explainer sees codes, the game the row itself
+        x = torch.cat([shown, torch.arange(len(frame))[:, None]], 1)  # codes for the explainer, rows for the game
 
         def game(rows: Tensor, present: Tensor) -> Tensor:
             some = frame.iloc[rows[:, -1].long().numpy()]

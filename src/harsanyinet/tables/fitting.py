@@ -25,6 +25,9 @@ from harsanyinet.tables.trees import Trees
 
 Array = NDArray[Any]
 
+FEWEST_TO_WATCH = 20  # rows; of fewer none are held out
+USUAL_RATE = 0.02
+
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
@@ -93,7 +96,9 @@ def fit_trees(
         raise ValueError(f"monotone columns must hold numbers, however: {wrong[0]!r} holds categories")
     player_of = players_of(columns)
     y = (targets - shift) / scale
-    table = Table(own, n_bins_of(columns), player_of, y, weight, signs[player_of], limits.allowed if limits.any else None)
+    says_something = [len(np.unique(column[column > 0])) > 1 for column in own]
+    n_bins = np.where(says_something, n_bins_of(columns), 1)  # a column with one value is never asked about
+    table = Table(own, n_bins, player_of, y, weight, signs[player_of], limits.allowed if limits.any else None)
     settings = replace(settings, max_players=min(settings.max_players, limits.max_order))
     classes = loss.name in ("binary", "multiclass")
     watched: Rows | None = None
@@ -104,6 +109,8 @@ def fit_trees(
         table, watched = _split(table, loss, held_share, classes, seed)
     history = History()
     unit = float(scale[0])
+    if rate is None and len(table.y) < FEWEST_TO_WATCH:
+        rate = USUAL_RATE
     if rate is None:
         trial = find_rate(table, loss, settings, stratify=classes, seed=seed, n_threads=n_threads, progress=progress)
         rate = trial.learning_rate

@@ -26,6 +26,7 @@ MOST_TREES = 500
 PATIENCE = 60
 ENOUGH_ROWS = 8000  # times folds
 FOLDS, MOST_WATCHED = 5, 3
+MOST_ROWS = 100_000  # more tell no more
 FARTHER = 1.2  # many small steps go farther than few large ones before they learn by heart
 SLOWEST, FASTEST = 0.004, 0.22
 ALONE = 4.0  # standard deviations by which a column explains more than chance by itself
@@ -79,6 +80,8 @@ def find_rate(
         n_threads: The bits do not depend on it.
         progress: Whether to show a bar.
     """
+    if len(table.y) > MOST_ROWS:
+        table = table.take(np.sort(np.random.default_rng(seed).choice(len(table.y), MOST_ROWS, replace=False)))
     n = len(table.y)
     n_folds = int(np.clip(np.ceil(ENOUGH_ROWS / n), 1, MOST_WATCHED))
     order = np.random.default_rng(seed).permutation(n)
@@ -107,13 +110,11 @@ def find_rate(
         if found.best and table.n_players > 1:
             shadowed = Booster(with_shadows(table, seed), loss, replace(quick, n_trees=found.best), seed, n_threads)
             shadowed.boost()
-            kept = more_than_shadows(shadowed.gains, table.n_players)
-            if kept.any() and not kept.all():
-                again = watch(replace(table, useful=np.stack([kept, kept])), bar)
+            some = more_than_shadows(shadowed.gains, table.n_players)
+            if some.any() and not some.all():
+                again = watch(replace(table, useful=np.stack([some, some])), bar)
                 if again.losses.min() <= found.losses.min():
-                    found = again
-                else:
-                    kept[:] = True
+                    found, kept = again, some
     far = QUICK_RATE * (found.best + QUICKENING * found.best * (found.best - 1) / 2)  # the sum of the rates
     rate = float(np.clip(FARTHER * far / settings.n_trees, SLOWEST, FASTEST))
     useful = np.stack([kept, kept | (alone(table, loss) > ALONE)])

@@ -215,7 +215,7 @@ class TreeDividends:
         else:
             planned = self.game.plan((key, self.full), lambda: self.game.look_up(weights(), self.full))
         out = applied(planned, self.bins, self.n_threads)
-        return np.moveaxis(out.reshape(-1, self.n_outputs, len(self)), 2, 0)
+        return np.moveaxis(out.reshape(planned.n_slots // self.n_outputs, self.n_outputs, len(self)), 2, 0)
 
     def array(self) -> Array:
         """All of them, (rows, C, K)."""

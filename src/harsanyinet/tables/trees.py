@@ -229,9 +229,8 @@ class Trees:
     def groups(self) -> Iterator[tuple[tuple[int, ...], Array]]:
         """Trees that have axes of the same sizes: the sizes, and which trees."""
         members: dict[tuple[int, ...], list[int]] = {}
-        starts = np.append(0, self.axis_ends[:-1])
-        for t, (start, end) in enumerate(zip(starts.tolist(), self.axis_ends.tolist(), strict=True)):
-            members.setdefault(tuple(self.axis_sizes[start:end].tolist()), []).append(t)
+        for t in range(len(self)):
+            members.setdefault(tuple(self.axis_sizes[_part(self.axis_ends, t)].tolist()), []).append(t)
         for sizes, trees in members.items():
             yield sizes, np.array(trees)
 
@@ -267,18 +266,34 @@ class Trees:
         trees = cls(**{
             name: array if array.dtype.kind == "f" else array.astype(np.int64) for name, array in given.items()
         })  # fmt: skip
-        n = len(trees.state_ends)
-        sizes = [int(np.prod(trees.axis_sizes[_part(trees.axis_ends, t)])) for t in range(n)]
-        if (
-            not n == len(trees.axis_ends) == len(trees.level_ends)
-            or np.cumsum(sizes).tolist() != trees.state_ends.tolist()
-            or trees.values.shape != (sum(sizes), len(trees.base))
-            or len(trees.counts) != sum(sizes)
-            or (n and trees.level_ends[-1] != len(trees.level_columns))
-            or (trees.level_columns >= len(trees.player_of)).any()
-        ):
+        if not trees._fits():
             raise ValueError("the trees of this file do not fit together")
         return trees
+
+    def _fits(self) -> bool:
+        """Whether all parts have the lengths that they say, and no question leads out of a table."""
+        n, d = len(self.state_ends), len(self.player_of)
+        axes = (self.axis_players, self.axis_sizes)
+        levels = (self.level_axes, self.level_columns, self.level_thresholds, self.level_units)
+        for ends, parts in ((self.axis_ends, axes), (self.level_ends, levels), (self.state_ends, (self.counts,))):
+            if len(ends) != n or (np.diff(ends, prepend=0) < 0).any():
+                return False
+            if any(part.ndim != 1 or len(part) != (int(ends[-1]) if n else 0) for part in parts):
+                return False
+        if self.base.ndim != 1 or self.values.shape != (len(self.counts), len(self.base)):
+            return False
+        for array, most in ((self.axis_players, self.n_players), (self.level_columns, d), (self.level_thresholds, 256)):
+            if ((array < 0) | (array >= most)).any():
+                return False
+        for t in range(n):
+            shape = self.shape(t)
+            states = self.states_of(t)
+            if shape.n_states != states.stop - states.start or (shape.units < 1).any() or (shape.axes < 0).any():
+                return False
+            digits = 2 + np.bincount(shape.axes, shape.units, len(shape.sizes))  # absent, and 1 to 1 + all units
+            if digits.tolist() != shape.sizes.tolist():
+                return False
+        return True
 
 
 def _part(ends: Array, t: int) -> slice:
