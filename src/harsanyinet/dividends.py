@@ -55,9 +55,7 @@ class DenseDividends:
         n_outputs: K.
     """
 
-    def __init__(
-        self, coalitions: Masks, dividends: Array | Callable[[], Array], n_rows: int, n_outputs: int
-    ) -> None:
+    def __init__(self, coalitions: Masks, dividends: Array | Callable[[], Array], n_rows: int, n_outputs: int) -> None:
         self.coalitions = coalitions
         self._lazy = dividends
         self._shape = (n_rows, len(coalitions), n_outputs)

@@ -124,9 +124,7 @@ def _counts(sizes: Array) -> Iterator[tuple[int, int]]:
     yield from zip(*(a.tolist() for a in np.unique(sizes, return_counts=True)), strict=True)
 
 
-def _subset_weights(
-    coalitions: Coalitions, sizes: Array, name: str, order: int, s: int
-) -> tuple[Array, csr_array]:
+def _subset_weights(coalitions: Coalitions, sizes: Array, name: str, order: int, s: int) -> tuple[Array, csr_array]:
     """All subsets of size s of the coalitions, (n_sets, s), and the sparse matrix (C, n_sets) of their weights."""
     members, owners, weights = [np.empty((0, s), dtype=np.int64)], [np.empty(0, dtype=np.int64)], [np.empty(0)]
     for t, count in _counts(sizes):

@@ -522,6 +522,26 @@ def test_one_row_from_a_dict_a_frame_and_an_array():
     np.testing.assert_array_equal(model.decision_function(x[3:4]), model.decision_function(x)[3:4])
 
 
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"b": "many"}, {"b": np.inf}, {"b": 1j}, {"b": pd.Timestamp("2020")}, {"colour": [1]},
+        {"colour": pd.Timestamp("2020")},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_one_row_is_refused_with_the_words_for_many(bad):
+    frame = mixed()
+    model = regressor(max_iter=2).fit(frame, in_pairs(frame))
+    two = pd.DataFrame([{"a": 1.0, "b": 2.0, "colour": "red"} | bad] * 2, index=["seven", "eight"])
+    found = []
+    for rows in (two, two[:1]):
+        with pytest.raises((TypeError, ValueError)) as error:
+            model.predict(rows)
+        found.append((type(error.value), str(error.value)))
+    assert found[0] == found[1]
+
+
 def test_many_rows_are_like_few():
     """Compiled loops from some number of rows on, chunks, threads: the same bits."""
     frame = mixed()

@@ -95,17 +95,17 @@ class Column:
         nothing = [1 if self.missing else 0] * self.n_codes
         if value is None or value is pd.NA or value != value:
             return nothing
-        if self.kind == "number" and isinstance(value, float | int | np.number) and abs(value) < np.inf:
-            return [self.first + bisect_left(self._border_list, float(value))]
+        if self.kind == "number" and isinstance(value, float | int | np.number) and abs(float(value)) < np.inf:  # type: ignore[arg-type]
+            return [self.first + bisect_left(self._border_list, float(value))]  # type: ignore[arg-type]
         if self.kind == "category" and isinstance(value, str) and value in self._bins_of_level:
             return self._bins_of_level[value]
         out = np.empty((self.n_codes, 1), dtype=np.uint8)
         self.code(pd.Series([value]), out)
-        return out[:, 0].tolist()
+        return [int(b) for b in out[:, 0]]
 
     @cached_property
     def _border_list(self) -> list[float]:
-        return self.borders.tolist()
+        return [float(b) for b in self.borders]
 
     @cached_property
     def _bins_of_level(self) -> dict[str, list[int]]:
@@ -242,7 +242,9 @@ def _fit_category(
 ) -> tuple[Column, Array]:
     unknown = pd.isna(texts)
     found = pd.Series(texts[~unknown], dtype=object).value_counts()
-    levels = tuple(name for name, _ in sorted(zip(map(str, found.index), found, strict=True), key=lambda o: (-o[1], o[0])))
+    levels = tuple(
+        name for name, _ in sorted(zip(map(str, found.index), found, strict=True), key=lambda o: (-o[1], o[0]))
+    )
     missing = binning.missing == "value" or (binning.missing == "auto" and bool(unknown.any()))
     index = pd.Index(levels, dtype=object)
     level = index.get_indexer(pd.Index(texts, dtype=object))  # -1 where missing
@@ -267,9 +269,7 @@ def _fit_category(
         own[c] = np.where(known, np.searchsorted(borders, each) + first, 1 if missing else 0)
         level_bins[:, c] = np.searchsorted(borders, plain) + first
         n_bins.append(len(borders) + 1 + first)
-    column = Column(
-        name, "category", levels=levels, level_bins=level_bins, missing=missing, n_bins=tuple(n_bins)
-    )
+    column = Column(name, "category", levels=levels, level_bins=level_bins, missing=missing, n_bins=tuple(n_bins))
     return column, own
 
 

@@ -395,7 +395,8 @@ class Booster:
             weight = sums[:, :1]
             found = quantiles_by_state(rows.state, len(sums), rows.y - rows.output, rows.weight, self.loss.quantile)
             return np.asarray((found - already) * weight / (weight + l2))
-        return np.clip(-(gradient + curvature * already) / (curvature + l2), -self.loss.max_step, self.loss.max_step)
+        step = -(gradient + curvature * already) / (curvature + l2)
+        return np.asarray(np.clip(step, -self.loss.max_step, self.loss.max_step))
 
     def _sums(self, source: Rows, shape: TreeShape) -> Array:
         """(states, 1 + 2 K): weight, gradients and curvatures of the rows in each state."""

@@ -122,7 +122,7 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
         fitted = fit_trees(
             frame, targets, weight / weight.mean(), loss, limits, signs,
             binning=Binning(max_bins=self.max_bins, missing=self.missing),
-            categories=[frame.columns[i] for i in positions(self.categorical_features, columns, "categorical_features")],
+            categories=frame.columns[positions(self.categorical_features, columns, "categorical_features")],
             settings=self._settings(frame, loss), rate=self.learning_rate, members=self.members,
             held=None if held is None else (self._held(held[0], columns), held[1]),
             held_share=self.validation_fraction if self.early_stopping and held is None else 0.0,
@@ -154,8 +154,8 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
         shown = min(1.0, max(0.05, 200 / p)) if self.max_features is None else self.max_features
         extra = Settings.extra_trees if copies and p > 1 else 0.0
         return Settings(
-            n_trees=max(1, round(self.max_iter / (1 + extra))), depth=self.max_depth, max_players=self.max_order, l2=self.l2_regularization,
-            row_share=rows, column_share=shown, copies=copies,
+            n_trees=max(1, round(self.max_iter / (1 + extra))), depth=self.max_depth, max_players=self.max_order,
+            l2=self.l2_regularization, row_share=rows, column_share=shown, copies=copies,
         )  # fmt: skip
 
     def _finish(self, trees: Trees, member_ends: Array, loss: Loss, output_names: list[str]) -> None:
@@ -266,7 +266,7 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
             raise ValueError("value_spread compares members, however: there is one; fit with members=5, say")
         each = []
         for start, stop in zip([0, *self.member_ends_[:-1]], self.member_ends_, strict=True):
-            one = self.trees_.part(int(start), int(stop)).rescaled(np.float64(len(self.member_ends_)), np.float64(0))
+            one = self.trees_.part(int(start), int(stop)).rescaled(float(len(self.member_ends_)), 0.0)
             seen = TreeDividends(TreeGame(one), coded)
             each.append(Explanation(base_values=one.base, dividends=seen, copy=False)._values)
         spread = np.std(each, axis=0)
@@ -396,7 +396,7 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> Any:
         """From what `to_arrays` returned."""
-        params = {name: dict(v["pairs"]) if isinstance(v, dict) else v for name, v in meta["params"].items()}
+        params: Any = {name: dict(v["pairs"]) if isinstance(v, dict) else v for name, v in meta["params"].items()}
         model = cls(**params)
         model._restore(arrays, meta)
         return model
@@ -498,7 +498,11 @@ class HarsanyiClassifier(ClassifierMixin, _HarsanyiTable):  # type: ignore[misc]
         self.class_weight = class_weight
 
     def fit(
-        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, eval_set: tuple[Any, ArrayLike] | None = None
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        eval_set: tuple[Any, ArrayLike] | None = None,
     ) -> HarsanyiClassifier:
         """Bins the columns, finds how fast to learn, boosts.
 
@@ -647,7 +651,11 @@ class HarsanyiRegressor(RegressorMixin, _HarsanyiTable):  # type: ignore[misc]
         self.quantile = quantile
 
     def fit(
-        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, eval_set: tuple[Any, ArrayLike] | None = None
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        eval_set: tuple[Any, ArrayLike] | None = None,
     ) -> HarsanyiRegressor:
         """Bins the columns, finds how fast to learn, boosts.
 

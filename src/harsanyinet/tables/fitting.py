@@ -104,7 +104,9 @@ def fit_trees(
     watched: Rows | None = None
     if held is not None:
         bins, their_y = code_frame(columns, held[0]), (held[1] - shift) / scale
-        watched = Rows(bins, their_y, np.ones(len(their_y)), np.zeros((len(their_y), len(loss.best_constant(y, weight)))))
+        watched = Rows(
+            bins, their_y, np.ones(len(their_y)), np.zeros((len(their_y), len(loss.best_constant(y, weight))))
+        )
     elif held_share:
         table, watched = _split(table, loss, held_share, classes, seed)
     history = History()
@@ -136,7 +138,7 @@ def fit_trees(
                 output = watched.output if best is None else each[-1].outputs(watched.bins)
                 scores = scores_of(loss, output, watched.y, watched.weight, unit)
                 history = History(losses, len(watched), rate, scores)
-    trees = Trees.mean_of(each).rescaled(scale if numbers else np.float64(1), shift if numbers else np.float64(0))
+    trees = Trees.mean_of(each).rescaled(scale if numbers else 1.0, shift if numbers else 0.0)
     trees = trees.counted(_counts(trees, code_frame(columns, frame), n_threads))
     return Fitted(columns, trees, np.cumsum([len(one) for one in each]), rate, history, own)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -27,11 +28,11 @@ def _compiled(function: Any) -> Any:
         return numba.njit(nogil=True, cache=True)(function)
     except RuntimeError:  # nowhere to keep it: neither the package nor the home folder can be written
         pass
-    place = os.path.join(tempfile.gettempdir(), f"harsanyinet-{os.getuid() if hasattr(os, 'getuid') else 0}")
+    place = Path(tempfile.gettempdir(), f"harsanyinet-{os.getuid() if hasattr(os, 'getuid') else 0}")
     before = numba.config.CACHE_DIR
     try:
-        os.makedirs(place, mode=0o700, exist_ok=True)
-        numba.config.CACHE_DIR = place
+        place.mkdir(mode=0o700, exist_ok=True)
+        numba.config.CACHE_DIR = str(place)
         return numba.njit(nogil=True, cache=True)(function)
     except (OSError, RuntimeError):
         return numba.njit(nogil=True)(function)
@@ -39,7 +40,7 @@ def _compiled(function: Any) -> Any:
         numba.config.CACHE_DIR = before
 
 
-# Choosing splits -------------------------------------------------------------------------------------------------------
+# Choosing splits -----------------------------------------------------------------------------------------------------
 
 
 @_compiled
@@ -140,7 +141,7 @@ def descend(own: Array, threshold: int, rows: Array, leaf: Array) -> int:
     return n
 
 
-# States of one tree ----------------------------------------------------------------------------------------------------
+# States of one tree --------------------------------------------------------------------------------------------------
 
 
 @_compiled
@@ -162,7 +163,9 @@ def tree_states(
 
 
 @_compiled
-def sums_by_state(start: int, stop: int, state: Array, weight: Array, gradient: Array, curvature: Array, out: Array) -> None:
+def sums_by_state(
+    start: int, stop: int, state: Array, weight: Array, gradient: Array, curvature: Array, out: Array
+) -> None:
     """Adds weight, gradients and curvatures (rows, K) of rows start to stop into out (states, 1 + 2 K)."""
     k = gradient.shape[1]
     for r in range(start, stop):
@@ -246,13 +249,13 @@ def gradients(
                 curvature[r, j] = w
 
 
-# Many trees ------------------------------------------------------------------------------------------------------------
+# Many trees ----------------------------------------------------------------------------------------------------------
 
 
 @_compiled
 def look_up(
-    bins: Array, start: int, stop: int, first: Array, level_ends: Array, columns: Array, thresholds: Array, steps: Array,
-    slot_ends: Array, slots: Array, table_starts: Array, n_states: Array, table: Array, out: Array,
+    bins: Array, start: int, stop: int, first: Array, level_ends: Array, columns: Array, thresholds: Array,
+    steps: Array, slot_ends: Array, slots: Array, table_starts: Array, n_states: Array, table: Array, out: Array,
 ) -> None:  # fmt: skip
     """Adds what every tree says about rows start to stop: out[slot, row] += its table at the row's state.
 

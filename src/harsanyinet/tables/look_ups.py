@@ -63,7 +63,9 @@ class Paths:
     @classmethod
     def _of(cls, parts: Sequence[tuple[Array, Array, Array]], first: Sequence[int], n_states: Sequence[int]) -> Paths:
         def flat(i: int, dtype: Any) -> Array:
-            return np.concatenate([np.empty(0, dtype=dtype), *(part[i] for part in parts)], dtype=dtype, casting="unsafe")
+            return np.concatenate(
+                [np.empty(0, dtype=dtype), *(part[i] for part in parts)], dtype=dtype, casting="unsafe"
+            )
 
         return cls(
             np.array(first, dtype=np.uint16), np.cumsum([len(part[0]) for part in parts], dtype=np.int64),

@@ -1,8 +1,8 @@
 """Which columns say something: what gains no more than noise does is never asked about.
 
-Quick fits are given shadows, too: columns whose rows have been shuffled. What a shadow gains is what chance gains, and a
-column that gains hardly more is left out. A column that only stands for another gains nothing beside it, but says much
-by itself; so it stays for rows in which the other is absent.
+A quick fit is given shadows, too: columns whose rows have been shuffled. What a shadow gains is what chance gains, and
+a column that gains hardly more is left out. A column that only stands for another gains nothing beside it, but says
+much by itself; so it stays for rows in which the other is absent.
 """
 
 from __future__ import annotations

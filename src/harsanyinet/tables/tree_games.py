@@ -120,7 +120,9 @@ class TreeGame:
         found = []
         for t in range(len(self.trees)):
             players = self.trees.shape(t).players.tolist()
-            sets = [tuple(sorted(p for i, p in enumerate(players) if code >> i & 1)) for code in range(2 ** len(players))]
+            sets = [
+                tuple(sorted(p for i, p in enumerate(players) if code >> i & 1)) for code in range(2 ** len(players))
+            ]
             found.append(np.array([0, *(known[members] for members in sets[1:])]))
         return found
 
@@ -164,7 +166,7 @@ class TreeGame:
     def _dividends(self, sizes: tuple[int, ...], members: Array) -> list[Array]:
         """For each set of axes the dividend, a function of these players alone: (trees, digits or 1, K)."""
         known = self._known(sizes, members)
-        found = []
+        found: list[Array] = []
         for code in range(len(known)):
             total = known[code]
             for part in range(code):
@@ -219,7 +221,7 @@ class TreeDividends:
 
     def array(self) -> Array:
         """All of them, (rows, C, K)."""
-        return self.spread("dividends", lambda: identity(len(self.coalitions), format="csr"))
+        return self.spread("dividends", lambda: csr_array(identity(len(self.coalitions))))
 
     def chunks(self) -> list[TreeDividends]:
         """Rows in pieces whose dividends fit into memory."""

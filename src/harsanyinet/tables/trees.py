@@ -204,7 +204,7 @@ class Trees:
         """The same trees with counts of training rows by state."""
         return self._with(counts=np.asarray(counts, dtype=np.int64))
 
-    def rescaled(self, scale: Array, shift: Array) -> Trees:
+    def rescaled(self, scale: Array | float, shift: Array | float) -> Trees:
         """The trees of scale * output + shift."""
         return self._with(base=self.base * scale + shift, values=self.values * scale)
 
