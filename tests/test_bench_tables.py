@@ -124,6 +124,9 @@ def test_subsets(tmp_path, capsys, caplog):
             assert 1 <= len(row["columns"]) <= 2
             knows = {"a", "b"} & set(row["columns"])
             assert row["harsanyinet"][loss] < row["lightgbm"][loss] * (0.99 if knows else 1.1)
+            assert (
+                row["harsanyinet"][loss] > 0.5 * row["lightgbm"][loss] or len(knows) == 2
+            )  # what is absent is not seen
         ours, theirs = ([row[model][loss] for row in mine] for model in ("harsanyinet", "lightgbm"))
         against = found["summary"][dataset]["against_lightgbm"]
         assert against["ratio"] == pytest.approx(np.mean(ours) / np.mean(theirs))
@@ -236,7 +239,7 @@ def test_our_models_tell_their_structure():
     found = models.structure(fitted.model, x)
     assert sum(found["order_spectrum"]) == pytest.approx(1, abs=1e-3)
     assert found["order_spectrum"][1] > 0.5
-    assert found["trees"] == len(fitted.model.trees_) >= 20
+    assert found["trees"] == len(fitted.model.trees_) > 10
     assert found["coalitions"] == len(fitted.model.explain(x[:1]).coalitions)
     assert fitted(x).shape == (300,)
 

@@ -26,7 +26,7 @@ def test_the_python_blocks_run_in_order(tmp_path, monkeypatch, capsys):
     printed = capsys.readouterr().out
     shown = re.search(r"```\n(PASSED.*?)\n", README)
     assert shown is not None
-    assert printed.splitlines()[0] == shown[1]
+    assert printed.startswith(shown[1].removesuffix("..."))
     values = names["ex"].values
     assert values.shape == (100, 5)
     strong, weak = abs(values[:, :3]).mean(), abs(values[:, 3:]).mean()

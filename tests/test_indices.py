@@ -21,8 +21,8 @@ from harsanyinet.indices import (
     index_weights,
     owen_shares,
     shares,
-    times_sparse,
     sum_by,
+    times_sparse,
     unite_coalitions,
     weight,
 )
@@ -426,9 +426,9 @@ class TestShares:
             len(coalitions), len(groups)
         )
         for found, allowed in (
-            (shares(coalitions), coalitions),
-            (group_shares(coalitions, groups), met),
-            (owen_shares(coalitions, groups), coalitions),
+            (shares(coalitions).toarray(), coalitions),
+            (group_shares(coalitions, groups).toarray(), met),
+            (owen_shares(coalitions, groups).toarray(), coalitions),
         ):
             assert found.shape == allowed.shape
             np.testing.assert_allclose(found.sum(axis=1), np.ones(len(coalitions)), 0, 1e-14)
@@ -437,6 +437,8 @@ class TestShares:
     def test_a_coalition_split_by_hand(self):
         coalition = np.array([[True, True, True, False, True]])
         groups = np.array([[1, 1, 0, 1, 0], [0, 0, 1, 0, 0], [0, 0, 0, 0, 1]], dtype=bool)
-        np.testing.assert_allclose(shares(coalition), [[1 / 4, 1 / 4, 1 / 4, 0, 1 / 4]], 0, 1e-15)
-        np.testing.assert_allclose(group_shares(coalition, groups), [[1 / 3, 1 / 3, 1 / 3]], 0, 1e-15)
-        np.testing.assert_allclose(owen_shares(coalition, groups), [[1 / 6, 1 / 6, 1 / 3, 0, 1 / 3]], 0, 1e-15)
+        np.testing.assert_allclose(shares(coalition).toarray(), [[1 / 4, 1 / 4, 1 / 4, 0, 1 / 4]], 0, 1e-15)
+        np.testing.assert_allclose(group_shares(coalition, groups).toarray(), [[1 / 3, 1 / 3, 1 / 3]], 0, 1e-15)
+        np.testing.assert_allclose(
+            owen_shares(coalition, groups).toarray(), [[1 / 6, 1 / 6, 1 / 3, 0, 1 / 3]], 0, 1e-15
+        )

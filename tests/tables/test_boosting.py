@@ -167,9 +167,11 @@ def derivatives_by_hand(loss: Loss, output, y, weight):
     return weight[:, None] * (output - y), np.tile(weight[:, None], (1, y.shape[1]))
 
 
+@pytest.mark.parametrize("chunk", [65_536, 70])
 @pytest.mark.parametrize("kind", ["squared", "binary", "poisson", "multiclass", "two targets"])
-def test_leaves_are_newton_steps(kind):
-    """State by state: -G / (H + l2) of the rows in it, times the learning rate; the step of a count is capped."""
+def test_leaves_are_newton_steps(kind, chunk, monkeypatch):
+    """State by state: -G / (H + l2) of the rows in it, times the learning rate; rows in one piece and in several."""
+    monkeypatch.setattr(boosting, "CHUNK", chunk)
     given, loss = table(kind), LOSSES[kind]
     trees = boosted(given, kind, copies=0, l2=2.0).trees()
     output = np.tile(trees.base, (len(given.y), 1))
@@ -183,6 +185,16 @@ def test_leaves_are_newton_steps(kind):
                 values[s], 0.1 * np.clip(step, -loss.max_step, loss.max_step), 1e-9, 1e-12, err_msg=f"tree {t}"
             )
         output += values[state]
+
+
+def test_steps_of_counts_are_capped():
+    """A leaf of large counts would move the logarithm of its mean by 50 at once."""
+    given = table("poisson")
+    given = replace(given, y=np.where(given.bins[:1].T > 6, 2000.0, 0.0))
+    trees = boosted(given, "poisson", copies=0, n_trees=3).trees()
+    most = 0.1 * LOSSES["poisson"].max_step
+    assert trees.values.max() == pytest.approx(most, rel=1e-12)
+    assert trees.values.min() > -most
 
 
 @pytest.mark.parametrize("kind", ["absolute", "quantile"])
@@ -206,10 +218,11 @@ def test_leaves_without_curvature_are_quantiles(kind):
         output += values[state]
 
 
+@pytest.mark.parametrize("absent", [0.0, 0.5])
 @pytest.mark.parametrize("kind", LOSSES)
-def test_without_copies_absent_states_are_averages_of_leaves(kind):
-    """Weighted by the training rows, over all answers of those who are absent."""
-    given = table(kind)
+def test_without_copies_absent_states_are_averages_of_leaves(kind, absent):
+    """Weighted by the training rows, over all answers of those who are absent; zero where no row is like that."""
+    given = table(kind, absent=absent)
     trees = boosted(given, kind, copies=0).trees()
     for t, (shape, values, digits) in enumerate(each_tree(trees)):
         weight = np.bincount(trees.states(given.bins, t), given.weight, shape.n_states)

@@ -98,20 +98,34 @@ def test_a_single_effect_is_the_dividend_of_every_row(regressor, classifier, nam
     assert effect.output_names == ("high", "low", "middle")
 
 
+def asked_about(model, name, together):
+    """The borders of a column that trees with all of these columns ask about."""
+    names, found = [column.name for column in model.columns_], set()
+    column = model.columns_[names.index(name)]
+    for t in range(len(model.trees_)):
+        shape = model.trees_.shape(t)
+        if together <= {names[player] for player in shape.players}:
+            for code, threshold in zip(shape.columns, shape.thresholds, strict=True):
+                if names[model.trees_.player_of[code]] == name and threshold >= column.first:
+                    found.add(float(column.borders[threshold - column.first]))
+    return sorted(found)
+
+
 @pytest.mark.parametrize("name", ["smooth", "spike", "count"])
 def test_steps_of_numbers_are_where_trees_ask(regressor, name):
     effect = single_effect(regressor, name)
     column, numbers = effect.axis.column, table()[name]
     half = 0.5 if name == "count" else 0.0
     assert effect.axis.edges[[0, -1]].tolist() == [numbers.min() - half, numbers.max() + half]
-    asked = set()
-    for t in range(len(regressor.trees_)):
-        shape = regressor.trees_.shape(t)
-        for player, threshold in zip(regressor.trees_.player_of[shape.columns], shape.thresholds, strict=True):
-            if player == effect.axis.position and threshold >= column.first:
-                asked.add(float(column.borders[threshold - column.first]))
-    assert effect.axis.edges[1:-1].tolist() == sorted(asked)
+    asked = asked_about(regressor, name, {name})
+    assert effect.axis.edges[1:-1].tolist() == asked
     assert len(asked) > 5
+    assert effect.axis.places(np.array(asked)).tolist() == list(range(len(asked)))  # a border belongs to the step below
+    bins = np.empty((1, len(asked)), dtype=np.uint8)
+    column.code(pd.Series(asked), bins)
+    assert (np.diff(bins[0]) > 0).all()
+    both = pair_effect(regressor, name, "told").axes[0].edges[1:-1].tolist()
+    assert both == asked_about(regressor, name, {name, "told"}) != asked
     assert len(effect.axis.values) == len(effect.axis.labels) == len(asked) + 1 + column.missing
 
 

@@ -95,8 +95,8 @@ class Column:
         nothing = [1 if self.missing else 0] * self.n_codes
         if value is None or value is pd.NA or value != value:
             return nothing
-        if self.kind == "number" and isinstance(value, float | int | np.number) and abs(float(value)) < np.inf:  # type: ignore[arg-type]
-            return [self.first + bisect_left(self._border_list, float(value))]  # type: ignore[arg-type]
+        if self.kind == "number" and isinstance(value, float | int | np.number) and abs(float(value)) < np.inf:
+            return [self.first + bisect_left(self._border_list, float(value))]
         if self.kind == "category" and isinstance(value, str) and value in self._bins_of_level:
             return self._bins_of_level[value]
         out = np.empty((self.n_codes, 1), dtype=np.uint8)
