@@ -108,7 +108,7 @@ def _jobs(quick: bool, threads: int) -> Iterator[tuple[str, Callable[[], dict[st
     yield "xgboost: pred_contribs", timed(lambda: lambda x: _xgboost(model("xgboost"), coded(x), "pred_contribs"))
     yield (
         "xgboost: pred_interactions",
-        timed(lambda: lambda x: _xgboost(model("xgboost"), coded(x), "pred_interactions")),
+        timed(lambda: lambda x: _xgboost(model("xgboost"), coded(x), "pred_interactions"), (FEW,)),
     )
     yield "catboost: predict", timed(lambda: model("catboost"))
     yield "catboost: ShapValues", timed(lambda: partial(_catboost, model("catboost"), "ShapValues"))
