@@ -199,7 +199,7 @@ def run(
     for model, name, rows, seed in bar:
         bar.set_description(f"{model} {name} {rows or ''} {seed}")
         record: dict[str, Any] = {"model": model, "table": name, "rows": rows, "seed": seed, "threads": threads}
-        record |= {"settings": candidates[model]} if model in candidates else {"version": metadata.version(model)}
+        record |= {"settings": candidates[model]} if model in candidates else {"version": _version(model)}
         try:
             train, test = split(loaded[name], rows, seed)
             if quick:
@@ -212,6 +212,13 @@ def run(
     found = summary(read(lines).values()) | {"quick": quick}
     results.write(out, found)
     return f"{text(found)}\nwritten to {out}"
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
 
 
 def _cells(names: Sequence[str], tables: Iterable[str], quick: bool, samples: bool) -> Iterator[Cell]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -310,7 +311,8 @@ def code_frame(columns: Sequence[Column], frame: pd.DataFrame) -> Array:
     """The bins of rows, (coded columns, rows) uint8."""
     if len(frame) == 1:
         cells = zip(columns, frame.to_numpy(dtype=object)[0], strict=True)
-        return np.array([b for column, value in cells for b in column.code_one(value)], dtype=np.uint8)[:, None]
+        with suppress(ValueError, TypeError):  # the way for many rows has the better words
+            return np.array([b for column, value in cells for b in column.code_one(value)], dtype=np.uint8)[:, None]
     out = np.empty((sum(column.n_codes for column in columns), len(frame)), dtype=np.uint8)
     at = 0
     for i, column in enumerate(columns):
@@ -383,4 +385,6 @@ def columns_from_arrays(arrays: Mapping[str, Array], plain: Sequence[Mapping[str
             level_bins=np.array(arrays["level_bins"][cell : cell + n_cells]).reshape(len(levels), len(n_bins)),
         ))  # fmt: skip
         border, cell = border + n, cell + n_cells
+    if (border, cell) != (len(arrays["borders"]), len(arrays["level_bins"])):
+        raise ValueError("the columns of this file do not fit together")
     return columns

@@ -193,18 +193,21 @@ class Booster:
                     break
         return np.array(losses)
 
-    def finish(self, n_trees: int | None = None, bar: tqdm[Any] | None = None) -> Trees:
+    def finish(self, n_trees: int | None = None, bar: tqdm[Any] | None = None, until: float | None = None) -> Trees:
         """Learns what is left to learn about absent players, and returns the trees.
 
         Args:
             n_trees: How many of the trees to keep before that; None for all.
             bar: Moves with every tree.
+            until: When to stop, by `time.monotonic`.
         """
         self.shapes, self.values = self.shapes[:n_trees], self.values[:n_trees]
         n_full = len(self.shapes)
         if self.copies is not None and n_full:
             with self._threads():
                 for number in range(round(self.settings.extra_trees * n_full)):
+                    if until is not None and time.monotonic() > until:
+                        break
                     if number % self.settings.redraw == 0:
                         self._redraw(self.copies)
                     self._add_extra_tree(self.copies, n_full)

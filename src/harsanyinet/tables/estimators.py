@@ -322,9 +322,10 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         if isinstance(X, Mapping) and not hasattr(X, "columns"):
             return binning.code_dict(self.columns_, X)
-        if type(X) is np.ndarray and X.ndim == 2 and X.dtype.kind == "f" and X.shape[1] == len(self.columns_):
+        plain = type(X) is np.ndarray and X.ndim == 2 and X.dtype.kind == "f" and not hasattr(self, "feature_names_in_")
+        if plain and len(X) and X.shape[1] == len(self.columns_):
             numbers = binning.code_numbers(self.columns_, X)
-            if numbers is not None and not hasattr(self, "feature_names_in_"):
+            if numbers is not None:
                 return X, numbers
         frame = self._frame(X, reset=False)
         return frame, binning.code_frame(self.columns_, frame)

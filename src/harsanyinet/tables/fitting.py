@@ -114,7 +114,11 @@ def fit_trees(
     if rate is None and len(table.y) < FEWEST_TO_WATCH:
         rate = USUAL_RATE
     if rate is None:
-        trial = find_rate(table, loss, settings, stratify=classes, seed=seed, n_threads=n_threads, progress=progress)
+        seconds = None if until is None else max(0.0, until - time.monotonic()) / 3
+        trial = find_rate(
+            table, loss, settings, stratify=classes, seed=seed, n_threads=n_threads, progress=progress,
+            max_seconds=seconds,
+        )  # fmt: skip
         rate = trial.learning_rate
         table = replace(table, useful=trial.useful)
         found = trial.held
@@ -127,13 +131,14 @@ def fit_trees(
     with tqdm(total=members * n_trees, desc="trees", disable=not progress, delay=2.0, leave=False) as bar:
         for member in range(members):
             if until is not None:
-                settings = replace(settings, max_seconds=max(0.0, until - time.monotonic()) / (members - member))
+                left = max(0.0, until - time.monotonic()) / (members - member)
+                settings = replace(settings, max_seconds=0.8 * left)
             booster = Booster(table, loss, settings, seed + 1000 * member, n_threads)
             if watched is not None:
                 watched.output[:] = booster.base
             losses = booster.boost(watched, patience, bar)
             best = int(np.argmin(losses)) if watched is not None and patience is not None else None
-            each.append(booster.finish(best, bar))
+            each.append(booster.finish(best, bar, None if until is None else time.monotonic() + 0.2 * left))
             if watched is not None:
                 output = watched.output if best is None else each[-1].outputs(watched.bins)
                 scores = scores_of(loss, output, watched.y, watched.weight, unit)

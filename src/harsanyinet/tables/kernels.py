@@ -28,10 +28,14 @@ def _compiled(function: Any) -> Any:
         return numba.njit(nogil=True, cache=True)(function)
     except RuntimeError:  # nowhere to keep it: neither the package nor the home folder can be written
         pass
-    place = Path(tempfile.gettempdir(), f"harsanyinet-{os.getuid() if hasattr(os, 'getuid') else 0}")
     before = numba.config.CACHE_DIR
     try:
+        owner = os.getuid() if hasattr(os, "getuid") else 0
+        place = Path(tempfile.gettempdir(), f"harsanyinet-{owner}")
         place.mkdir(mode=0o700, exist_ok=True)
+        found = place.stat()
+        if found.st_uid != owner or found.st_mode & 0o022:  # what others can write is not to be run
+            raise OSError(f"{place} is not ours alone")
         numba.config.CACHE_DIR = str(place)
         return numba.njit(nogil=True, cache=True)(function)
     except (OSError, RuntimeError):

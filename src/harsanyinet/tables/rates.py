@@ -28,8 +28,10 @@ ENOUGH_ROWS = 8000  # times folds
 FOLDS, MOST_WATCHED = 5, 3
 MOST_ROWS = 100_000  # more tell no more
 FARTHER = 1.2  # many small steps go farther than few large ones before they learn by heart
-SLOWEST, FASTEST = 0.004, 0.22
-ALONE = 4.0  # standard deviations by which a column explains more than chance by itself
+SLOWEST, FASTEST = 0.0005, 0.22
+NEARLY = 0.002  # of the loss, that fewer columns may cost
+WORTH_IT = 0.01  # of the loss: what less is gained by columns none of which is more than a shadow is chance
+ALONE = 6.0  # standard deviations by which a column explains more than chance by itself
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,12 +66,12 @@ class _Watched:
 
 def find_rate(
     table: Table, loss: Loss, settings: Settings, *, stratify: bool, seed: int = 0, n_threads: int = 1,
-    progress: bool = False,
+    progress: bool = False, max_seconds: float | None = None,
 ) -> Trial:  # fmt: skip
     """Fits quickly on four fifths of the rows and watches the others; more than once where there are few rows.
 
     If some players gain no more than shuffled ones do, the quick fits are made again without them, and they are left
-    out for good where that is better.
+    out for good where that is better or as good.
 
     Args:
         table: What is to be learned from.
@@ -79,6 +81,7 @@ def find_rate(
         seed: Of all draws.
         n_threads: The bits do not depend on it.
         progress: Whether to show a bar.
+        max_seconds: For all of it.
     """
     if len(table.y) > MOST_ROWS:
         table = table.take(np.sort(np.random.default_rng(seed).choice(len(table.y), MOST_ROWS, replace=False)))
@@ -89,7 +92,10 @@ def find_rate(
         order = order[np.argsort(table.y[order, 0], kind="stable")]
     fold = np.empty(n, dtype=np.int64)
     fold[order] = np.arange(n) % FOLDS
-    quick = replace(settings, n_trees=MOST_TREES, learning_rate=QUICK_RATE, quickening=QUICKENING, copies=0)
+    each = None if max_seconds is None else max_seconds / (2 * n_folds + 1)
+    quick = replace(
+        settings, n_trees=MOST_TREES, learning_rate=QUICK_RATE, quickening=QUICKENING, copies=0, max_seconds=each
+    )
 
     def watch(asked: Table, bar: tqdm[Any]) -> _Watched:
         boosters, held, curves = [], [], []
@@ -113,8 +119,10 @@ def find_rate(
             some = more_than_shadows(shadowed.gains, table.n_players)
             if some.any() and not some.all():
                 again = watch(replace(table, useful=np.stack([some, some])), bar)
-                if again.losses.min() <= found.losses.min():
+                if again.losses.min() <= (1 + NEARLY) * found.losses.min():
                     found, kept = again, some
+            elif not some.any() and found.losses.min() > (1 - WORTH_IT) * found.losses[0]:
+                kept = some  # nothing but noise
     far = QUICK_RATE * (found.best + QUICKENING * found.best * (found.best - 1) / 2)  # the sum of the rates
     rate = float(np.clip(FARTHER * far / settings.n_trees, SLOWEST, FASTEST))
     useful = np.stack([kept, kept | (alone(table, loss) > ALONE)])

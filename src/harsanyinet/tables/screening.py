@@ -21,7 +21,8 @@ Array = NDArray[Any]
 Masks = NDArray[np.bool_]
 
 MOST_SHADOWS = 20
-ABOVE = 3.0  # standard deviations of what shadows gain, above their mean
+ABOVE = 4.0  # standard deviations of what shadows gain, above their mean
+LEAST = 0.01  # of what the best player gains
 GROUPS = 8  # of the bins of a column
 
 
@@ -45,8 +46,8 @@ def with_shadows(table: Table, seed: int) -> Table:
 
 def more_than_shadows(gains: Array, n_players: int) -> Masks:
     """(P,) bool: the players that gained more than shadows do, from the gains of all of them, shadows last."""
-    shadows = gains[n_players:]
-    return np.asarray(gains[:n_players] > shadows.mean() + ABOVE * shadows.std())
+    own, shadows = gains[:n_players], gains[n_players:]
+    return np.asarray((own > shadows.mean() + ABOVE * shadows.std()) & (own > LEAST * own.max(initial=0.0)))
 
 
 def alone(table: Table, loss: Loss) -> Array:
