@@ -778,6 +778,18 @@ def test_rows_to_watch_without_stopping():
         classifier().fit(frame, y > 0, eval_set=(frame, np.arange(300) % 3))
 
 
+def test_scores_of_several_targets_do_not_depend_on_their_order():
+    """They are in units of the targets, not of the first one."""
+    frame, other = numbers(300), numbers(100, seed=3)
+    y, theirs = (np.column_stack([in_pairs(f), 1000 * f["c"]]) for f in (frame, other))
+    found = [
+        regressor().fit(frame, y[:, order], eval_set=(other, theirs[:, order])).history_.scores
+        for order in ([0, 1], [1, 0])
+    ]
+    assert found[0] == pytest.approx(found[1], rel=1e-6)
+    assert found[0]["RMSE"] > 10
+
+
 def test_watching_alone_never_stops():
     frame = numbers(100)
     y, theirs = np.random.default_rng(0).normal(size=(2, 100))  # noise: the loss of other rows rises at once

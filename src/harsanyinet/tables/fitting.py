@@ -110,7 +110,7 @@ def fit_trees(
     elif held_share:
         table, watched = _split(table, loss, held_share, classes, seed)
     history = History()
-    unit = float(scale[0])
+    unit = scale if numbers else 1.0  # scores are in units of the targets
     if rate is None and len(table.y) < FEWEST_TO_WATCH:
         rate = USUAL_RATE
     if rate is None:
@@ -123,7 +123,7 @@ def fit_trees(
         table = replace(table, useful=trial.useful)
         found = trial.held
         history = History(
-            trial.losses, len(found), QUICK_RATE, scores_of(loss, found.output, found.y, found.weight, unit)
+            trial.losses, len(found), QUICK_RATE, scores_of(loss, found.output * unit, found.y * unit, found.weight)
         )
     settings = replace(settings, learning_rate=rate)
     each: list[Trees] = []
@@ -141,7 +141,7 @@ def fit_trees(
             each.append(booster.finish(best, bar, None if until is None else time.monotonic() + 0.2 * left))
             if watched is not None:
                 output = watched.output if best is None else each[-1].outputs(watched.bins)
-                scores = scores_of(loss, output, watched.y, watched.weight, unit)
+                scores = scores_of(loss, output * unit, watched.y * unit, watched.weight)
                 history = History(losses, len(watched), rate, scores)
     trees = Trees.mean_of(each).rescaled(scale if numbers else 1.0, shift if numbers else 0.0)
     trees = trees.counted(_counts(trees, code_frame(columns, frame), n_threads))

@@ -40,8 +40,8 @@ class History:
         return {"n_rows": self.n_rows, "learning_rate": self.learning_rate, "scores": self.scores}
 
 
-def scores_of(loss: Loss, output: Array, y: Array, weight: Array, scale: float = 1.0) -> dict[str, float]:
-    """Scores of raw outputs by name. Numbers are multiplied by `scale` to be in the units of the target."""
+def scores_of(loss: Loss, output: Array, y: Array, weight: Array) -> dict[str, float]:
+    """Scores of raw outputs by name, in the units of the targets."""
     from sklearn.metrics import accuracy_score, r2_score, roc_auc_score
 
     mean = loss.mean(output, y, weight)
@@ -56,10 +56,10 @@ def scores_of(loss: Loss, output: Array, y: Array, weight: Array, scale: float =
     if loss.name == "poisson":
         return {"Poisson loss": mean}
     if loss.name == "squared":
-        found = {"RMSE": scale * float(np.sqrt(2 * mean / y.shape[1]))}
+        found = {"RMSE": float(np.sqrt(2 * mean / y.shape[1]))}
         if len(y) > 1:
             found["R2"] = float(r2_score(y, output, sample_weight=weight))
         return found
-    return {"mean absolute error" if loss.name == "absolute" else "quantile loss": scale * mean / y.shape[1] * (
+    return {"mean absolute error" if loss.name == "absolute" else "quantile loss": mean / y.shape[1] * (
         2.0 if loss.name == "absolute" else 1.0
     )}  # fmt: skip
