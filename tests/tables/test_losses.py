@@ -210,7 +210,7 @@ def test_scores_are_those_of_scikit_learn(name):
     from sklearn import metrics
 
     output, y, weight = rows(name, 150)
-    found = scores_of(LOSSES[name], output, y, weight, scale=10.0)
+    found = scores_of(LOSSES[name], output, y, weight)
     loss = LOSSES[name].mean(output, y, weight)
     if name == "multiclass":
         p = np.exp(output) / np.exp(output).sum(1, keepdims=True)
@@ -229,13 +229,13 @@ def test_scores_are_those_of_scikit_learn(name):
         expected = {"Poisson loss": loss}
     elif name == "squared":
         expected = {
-            "RMSE": 10 * metrics.root_mean_squared_error(y, output, sample_weight=weight),
+            "RMSE": metrics.root_mean_squared_error(y, output, sample_weight=weight),
             "R2": metrics.r2_score(y, output, sample_weight=weight),
         }
     elif name == "absolute":
-        expected = {"mean absolute error": 10 * metrics.mean_absolute_error(y, output, sample_weight=weight)}
+        expected = {"mean absolute error": metrics.mean_absolute_error(y, output, sample_weight=weight)}
     else:
-        expected = {"quantile loss": 10 * metrics.mean_pinball_loss(y, output, alpha=0.3, sample_weight=weight)}
+        expected = {"quantile loss": metrics.mean_pinball_loss(y, output, alpha=0.3, sample_weight=weight)}
     assert found == pytest.approx(expected, rel=1e-10)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
@@ -213,6 +214,27 @@ def test_values_by_numpy_and_by_kernels(name, absent, monkeypatch):
     dividends = np.asarray(TreeDividends(game, rows[:, :50]).array())
     expected = np.einsum("bck,cn->nkb", dividends, weights.toarray()).reshape(14, 50)
     np.testing.assert_allclose(by_kernel[:, :50], expected, 0, 1e-12 * case.scale() * 10)  # normal weights: up to 4
+
+
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("n_columns", [1, 2])
+@pytest.mark.parametrize("seed", range(10))
+def test_trees_about_two_columns_fold_into_one_table(seed, n_columns, full):
+    """Curves and pair tables say what their trees say, and there is one for each pair."""
+    case = random_case(seed, n_columns, 2, n_trees=8, n_rows=40)
+    case = dataclasses.replace(case, rows=np.maximum(case.rows, 1)) if full else case
+    trees = case.trees
+    game = TreeGame(trees)
+    weights = csr_array(np.random.default_rng(seed).normal(size=(len(trees.coalitions), 3)))
+    for look_up in (LookUp.of_values(trees, full), game.look_up(weights, full)):
+        folded = look_up.folded
+        if max(len({column for column, _ in asked}) for asked in case.questions) > 2:
+            assert folded is None
+            continue
+        assert len({tuple(pair) for pair in folded.columns.tolist()}) == len(folded.columns)
+        np.testing.assert_allclose(
+            look_up.apply(case.rows), look_up._apply_to_few(case.rows), atol=1e-13 * case.scale() * 10
+        )
 
 
 def test_few_rows_are_looked_up_in_numpy_until_kernels_are_there(monkeypatch):

@@ -29,6 +29,7 @@ Masks = NDArray[np.bool_]
 
 CHUNK = 65_536  # rows whose sums are taken at a time
 ENOUGH_FOR_THREADS = 100_000  # rows times columns
+NORMALS = 1 << 17  # drawn once; noise begins anywhere among them
 KINDS = 16  # of copies, by how many players are absent
 MOST_EVENED = 20.0
 
@@ -49,6 +50,8 @@ class Settings:
         noise: Strength of the noise on the scores of questions, which fades as trees are added.
         copies: Copies of the rows with players absent.
         copy_trees: Share of the trees whose questions the copies choose.
+        copy_start: Sum of the learning rates before the first of these: what rows with all players can learn from a
+            column they should not learn from one that stands for it.
         copy_rate: Learning rate of absent states, at most.
         extra_trees: Trees, as a share of those before, that learn from the copies alone.
         extra_rate: Their learning rate, at most.
@@ -68,6 +71,7 @@ class Settings:
     noise: float = 1.0
     copies: int = 6
     copy_trees: float = 0.3
+    copy_start: float = 3.0
     copy_rate: float = 0.03
     extra_trees: float = 0.3
     extra_rate: float = 0.05
@@ -146,6 +150,7 @@ class Booster:
         self.table, self.loss, self.settings, self.n_threads = table, loss, settings, n_threads
         self.n_players = table.n_players
         self.draw = np.random.default_rng(seed)
+        self.normals = self.draw.standard_normal(NORMALS, dtype=np.float32)
         self.pool: ThreadPoolExecutor | None = None
         self.base = loss.best_constant(table.y, table.weight)
         self.rows = Rows(table.bins, table.y, table.weight, np.tile(self.base, (len(table.y), 1)))
@@ -232,9 +237,10 @@ class Booster:
 
     def _add_tree(self, rate: float) -> None:
         """Chooses the questions of a tree, then the values of its states, and takes the step."""
-        on_copies = self.copies is not None and bool(self.shapes) and self.draw.random() < self.settings.copy_trees
+        s = self.settings
+        on_copies = self.copies is not None and self.distance > s.copy_start and self.draw.random() < s.copy_trees
         source = self.copies if on_copies and self.copies is not None else self.rows
-        noise = self.settings.noise / (1 + np.exp(self.distance - np.log(len(self.rows))))
+        noise = s.noise / (1 + np.exp(self.distance - np.log(len(self.rows))))
         shape = TreeShape.of(self._questions(source, noise), self.table.player_of)
         values = self._values(shape, rate)
         self.distance += rate
@@ -355,16 +361,12 @@ class Booster:
         self, scores: Array, columns: Array, least: float, noise: float, asked: list[Question]
     ) -> tuple[int, int, float] | None:
         """Column, threshold and score of the best question that is better than none, after some noise."""
-        noisy = np.sqrt(scores)
-        if noise:
-            noisy += noise * self.draw.standard_normal(scores.shape, dtype=np.float32)
-        threshold = np.arange(scores.shape[1])
-        out = (threshold == 0) | (threshold >= self.table.n_bins[columns][:, None] - 1)
-        noisy[out | (scores <= least * (1 + 1e-9))] = -np.inf
-        for column, t in asked:
-            noisy[columns == column, t] = -np.inf
-        i, t = divmod(int(np.argmax(noisy)), scores.shape[1])
-        return (int(columns[i]), t, float(scores[i, t])) if np.isfinite(noisy[i, t]) else None
+        offset = int(self.draw.integers(len(self.normals))) if noise else 0
+        known = np.array(asked, dtype=np.int64).reshape(-1, 2)
+        i, t = kernels.best_split(
+            scores, columns, self.table.n_bins, known, least * (1 + 1e-9), noise, self.normals, offset
+        )
+        return (int(columns[i]), t, float(scores[i, t])) if i >= 0 else None
 
     # Values ---------------------------------------------------------------------------------------------------------
 

@@ -149,7 +149,8 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
         from harsanyinet.tables.boosting import Settings
 
         n, p = frame.shape
-        copies = max(1, min(6, _MOST_COPIED // n)) if self.copies is None else self.copies
+        most = max(3, min(6, 30 // max(1, loss.n_classes)))
+        copies = max(1, min(most, _MOST_COPIED // n)) if self.copies is None else self.copies
         rows = min(0.8, max(0.1, 160_000 / n)) if self.max_samples is None else self.max_samples
         shown = min(1.0, max(0.05, 200 / p)) if self.max_features is None else self.max_features
         extra = Settings.extra_trees if copies and p > 1 else 0.0
@@ -427,7 +428,7 @@ class HarsanyiClassifier(ClassifierMixin, _HarsanyiTable):  # type: ignore[misc]
         max_samples: Share of the rows that choose the questions of a tree. None: 0.8, less of more than 200,000.
         max_features: Share of the columns that may be asked about in a tree. None: all, less of more than 200.
         copies: Copies of the rows, with columns absent, that teach what to say from some of the columns. None: six,
-            fewer of more than 33,000 rows. Zero: no copies; then v(S) is an average of leaves.
+            fewer of more than 33,000 rows or five classes. Zero: no copies; then v(S) is an average of leaves.
         members: Models whose outputs are averaged; more than one tell by `value_spread` how sure values are.
         missing: "auto", "value" (missing values are values), or "absent" (they are absent players).
         categorical_features: Columns of numbers that are categories.

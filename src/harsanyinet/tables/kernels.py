@@ -99,8 +99,16 @@ def split_scores(
             for k in range(1, q):
                 absent += histogram[u, 0, k] * histogram[u, 0, k]
             absent /= histogram[u, 0, 0] + l2
+            kept = 0.0
+            for k in range(1, q):
+                kept += total[k] * total[k]
+            kept /= total[0] + l2
             left[:] = 0.0
+            gain = absent + kept
             for t in range(1, nb - 1):
+                if histogram[u, t, 0] == 0.0:  # nobody moves: as with the threshold before
+                    scores[at, t] += gain
+                    continue
                 low = 0.0
                 high = 0.0
                 for k in range(q):
@@ -112,9 +120,48 @@ def split_scores(
                 above = max(total[0] - left[0], 0.0) + l2
                 if sign != 0 and g == 1 and sign * ((total[1] - left[1]) / above - left[1] / below) > 0:
                     # gradients rise where values fall: against the constraint, so no gain in this leaf
-                    scores[at, t] += absent + total[1] * total[1] / (total[0] + l2)
+                    gain = absent + kept
                 else:
-                    scores[at, t] += absent + low / below + high / above
+                    gain = absent + low / below + high / above
+                scores[at, t] += gain
+
+
+@_compiled
+def best_split(
+    scores: Array, columns: Array, n_bins: Array, asked: Array, least: float, noise: float, normals: Array, offset: int
+) -> tuple[int, int]:
+    """Position and threshold of the highest square root of a score plus noise; position -1 if none is above `least`.
+
+    Args:
+        scores: (columns, bins) as `split_scores` gives them.
+        columns: The column of each line.
+        n_bins: Bins of each column.
+        asked: (n, 2) columns and thresholds that are not to be chosen again.
+        least: What a score must exceed.
+        noise: Times a standard normal number, added to the root.
+        normals: (N,) such numbers.
+        offset: Where to begin among them.
+    """
+    best, where, threshold = -np.inf, -1, -1
+    at = offset % len(normals)
+    for i in range(len(columns)):
+        for t in range(1, n_bins[columns[i]] - 1):
+            at += 1
+            if at == len(normals):
+                at = 0
+            if scores[i, t] <= least:
+                continue
+            root = np.sqrt(scores[i, t])
+            if noise > 0.0:
+                root += noise * normals[at]
+            if root <= best:
+                continue
+            known = False
+            for n in range(len(asked)):
+                known |= asked[n, 0] == columns[i] and asked[n, 1] == t
+            if not known:
+                best, where, threshold = root, i, t
+    return where, threshold
 
 
 @_compiled
@@ -300,6 +347,45 @@ def look_up(
                 for r in range(n):
                     to[r] += own_table[state[r]]
                 at += n_states[t]
+                slot += 1
+
+
+@_compiled
+def look_up_folded(
+    bins: Array, start: int, stop: int, columns: Array, maps: Array, slot_ends: Array, slots: Array,
+    table_starts: Array, n_states: Array, table: Array, out: Array,
+) -> None:  # fmt: skip
+    """As `look_up`, of tables over the cells of two columns: a cell is the sum of two numbers that bins stand for.
+
+    Args:
+        bins: (columns, rows) uint8.
+        start: First row.
+        stop: One past the last row.
+        columns: (G, 2).
+        maps: (G, 2, 256) from the bin of each column to its number.
+        slot_ends: (G,) where the slots of a table end.
+        slots: Places in `out`.
+        table_starts: (G,) where its tables begin, one of `n_states` for each slot.
+        n_states: (G,).
+        table: All tables.
+        out: (slots, rows), changed.
+    """
+    state = np.empty(8 * BLOCK, dtype=np.int32)
+    for begin in range(start, stop, 8 * BLOCK):
+        n = min(8 * BLOCK, stop - begin)
+        slot = 0
+        for g in range(len(columns)):
+            one, two = bins[columns[g, 0], begin : begin + n], bins[columns[g, 1], begin : begin + n]
+            first, second = maps[g, 0], maps[g, 1]
+            for r in range(n):
+                state[r] = first[one[r]] + second[two[r]]
+            at = table_starts[g]
+            while slot < slot_ends[g]:
+                to = out[slots[slot], begin : begin + n]
+                own_table = table[at : at + n_states[g]]
+                for r in range(n):
+                    to[r] += own_table[state[r]]
+                at += n_states[g]
                 slot += 1
 
 

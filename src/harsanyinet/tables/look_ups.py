@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -132,9 +133,15 @@ class LookUp:
         from harsanyinet.tables import kernels
 
         out = np.zeros((self.n_slots, n))
-        p = self.paths
+        p, folded = self.paths, self.folded
 
         def work(start: int, stop: int) -> None:
+            if folded is not None:
+                kernels.look_up_folded(
+                    bins, start, stop, folded.columns, folded.maps, folded.slot_ends, folded.slots, folded.starts,
+                    folded.n_states, folded.table, out,
+                )  # fmt: skip
+                return
             kernels.look_up(
                 bins, start, stop, p.first, p.ends, p.columns, p.thresholds, p.steps, self.slot_ends, self.slots,
                 self.starts, p.n_states, self.table, out,
@@ -142,6 +149,11 @@ class LookUp:
 
         in_chunks(pool, n, CHUNK, work)
         return out
+
+    @cached_property
+    def folded(self) -> Folded | None:
+        """All trees about the same one or two columns as one table, if there is no tree about more."""
+        return Folded.of(self)
 
     def _apply_to_few(self, bins: Array) -> Array:
         out = np.zeros((self.n_slots, bins.shape[1]))
@@ -158,6 +170,77 @@ class LookUp:
             for row in range(found.shape[1]):
                 out[:, start + row] = np.bincount(self.slots, found[:, row], self.n_slots)
         return out
+
+
+@dataclass(frozen=True, eq=False)
+class Folded:
+    """Curves and pair tables: what all trees about the same one or two columns say, by the bins of these.
+
+    Attributes:
+        columns: (G, 2); a single column stands twice.
+        maps: (G, 2, 256) from the bin of each column to a number; the two numbers added are the cell of the table.
+        slot_ends: (G,) where the slots of a table end.
+        slots: The sums that it adds to.
+        starts: (G,) where its tables begin, one for each slot.
+        n_states: (G,) cells of one of them.
+        table: All of them.
+    """
+
+    columns: Array
+    maps: Array
+    slot_ends: Array
+    slots: Array
+    starts: Array
+    n_states: Array
+    table: Array
+
+    @classmethod
+    def of(cls, look_up: LookUp) -> Folded | None:
+        """From a look-up; None if a tree asks about more than two columns, or nothing is asked."""
+        paths = look_up.paths
+        begins, slot_begins = np.append(0, paths.ends), np.append(0, look_up.slot_ends)
+        groups: dict[tuple[int, ...], list[int]] = {}
+        for t in range(len(paths.ends)):
+            asked = tuple(np.unique(paths.columns[begins[t] : begins[t + 1]]).tolist())
+            if len(asked) > 2:
+                return None
+            groups.setdefault(asked, []).append(t)
+        if not groups or () in groups:
+            return None
+        columns, maps, slots, tables = [], [], [], []
+        for asked, trees in groups.items():
+            levels = np.concatenate([np.arange(begins[t], begins[t + 1]) for t in trees])
+            digits, borders = [], []
+            for column in asked:
+                own = np.unique(paths.thresholds[levels[paths.columns[levels] == column]])
+                borders.append(np.append(0, own.astype(np.int64) + 1))  # one bin of each digit
+                digits.append(np.searchsorted(own, np.arange(256)))  # thresholds below the bin
+            size = len(borders[-1]) if len(asked) > 1 else 1
+            both = [digits[0] * size, digits[1] if len(asked) > 1 else np.zeros(256)]
+            columns.append([asked[0], asked[-1]])
+            maps.append(both)
+            total: dict[int, Array] = {}
+            for t in trees:
+                cells = np.zeros(1, dtype=np.int64) + int(paths.first[t])
+                for column, bins in zip(asked, borders, strict=True):
+                    part = np.zeros(len(bins), dtype=np.int64)
+                    for level in range(begins[t], begins[t + 1]):
+                        if paths.columns[level] == column:
+                            part += (bins > paths.thresholds[level]) * int(paths.steps[level])
+                    cells = (cells[:, None] + part).reshape(-1)
+                for i, slot in enumerate(look_up.slots[slot_begins[t] : slot_begins[t + 1]].tolist()):
+                    start = look_up.starts[t] + i * paths.n_states[t]
+                    own = look_up.table[start : start + paths.n_states[t]][cells]
+                    total[slot] = total[slot] + own if slot in total else own
+            slots.append(list(total))
+            tables.append(np.stack(list(total.values())))
+        counts = np.array([len(own) for own in slots])
+        n_states = np.array([own.shape[1] for own in tables])
+        return cls(
+            np.array(columns), np.array(maps, dtype=np.int32), np.cumsum(counts), np.concatenate(slots),
+            np.cumsum(counts * n_states) - counts * n_states, n_states,
+            np.concatenate([own.reshape(-1) for own in tables]),
+        )  # fmt: skip
 
 
 def in_chunks(pool: ThreadPoolExecutor | None, n: int, size: int, work: Callable[[int, int], None]) -> None:

@@ -23,7 +23,7 @@ Masks = NDArray[np.bool_]
 
 QUICK_RATE, QUICKENING = 0.15, 1 / 200  # far takes fewer steps so, and near is seen in detail
 MOST_TREES = 500
-PATIENCE = 60
+PATIENCE = 35
 ENOUGH_ROWS = 8000  # times folds
 FOLDS, MOST_WATCHED = 5, 3
 MOST_ROWS = 100_000  # more tell no more

@@ -21,8 +21,8 @@ Array = NDArray[Any]
 Masks = NDArray[np.bool_]
 
 MOST_SHADOWS = 20
-ABOVE = 4.0  # standard deviations of what shadows gain, above their mean
-LEAST = 0.01  # of what the best player gains
+ABOVE = 6.0  # standard deviations of what shadows gain, above their mean
+LEAST = 0.02  # of what the best player gains
 GROUPS = 8  # of the bins of a column
 
 
