@@ -20,12 +20,12 @@ from harsanyinet.datasets import DatasetNotFoundError, Table
 from harsanyinet.experiments import results
 from harsanyinet.experiments.bench_accuracy import DATASETS, folds
 from harsanyinet.experiments.bench_defaults import development_tables, split
-from harsanyinet.experiments.models import harsanyinet, lightgbm
+from harsanyinet.experiments.models import catboost, harsanyinet, lightgbm
 from harsanyinet.experiments.results import append, read_lines
 
 N_SUBSETS = 30
 TABLES = ("census", "california", "tv_news", "churn", "diamonds")
-RIVALS = {"lightgbm": lightgbm}  # CatBoost would take an hour more
+RIVALS = {"lightgbm": lightgbm, "catboost": catboost}
 WHAT = (
     "random subsets of columns, sizes 1 to P - 1; ours is one model with the other columns absent, the others are "
     "retrained on each subset; ratio: of the mean losses over subsets; orders_1_and_2: their share of the sum of "
