@@ -27,7 +27,7 @@ from harsanyinet.tables.bins import (
     fit_columns,
     fit_number,
     n_bins_of,
-    players_of,
+    columns_of,
 )
 from harsanyinet.tables.frames import UnseenCategoryWarning
 
@@ -44,7 +44,7 @@ def fit_both(
     """A column and the training rows' own bins."""
     values = values if isinstance(values, pd.Series) else pd.Series(values, dtype=dtype)
     y = np.arange(len(values), dtype=float) if y is None else np.asarray(y, dtype=float)
-    options = {"categories": [], **options}
+    options = {"categories": [], "dates": None, **options}
     columns, own = fit_columns(
         pd.DataFrame({"c": values}), y.reshape(len(values), -1), np.ones(len(values)), binning, seed=seed, **options
     )
@@ -370,7 +370,7 @@ def test_numbers_that_are_names(dtype):
 
 def test_one_warning_for_each_column_with_unseen_categories():
     frame = pd.DataFrame({"a": ["x", "y"], "b": ["u", "v"], "n": [1.0, 2.0]})
-    columns, _ = fit_columns(frame, np.zeros((2, 1)), np.ones(2), FINE, [], 0)
+    columns, _ = fit_columns(frame, np.zeros((2, 1)), np.ones(2), FINE, [], None, 0)
     new = pd.DataFrame({"a": ["x", "Z", "Y"], "b": [None, "u", "v"], "n": [1.0, 2.0, 9.0]})
     with pytest.warns(UnseenCategoryWarning) as caught:
         coded = code_frame(columns, new)
@@ -454,7 +454,7 @@ def test_many_levels_are_coded_in_order_and_few_by_plain_averages():
     rng = np.random.default_rng(0)
     y = rng.normal(size=(3000, 1))
     frame = pd.DataFrame({"few": rng.integers(0, 4, 3000).astype(str), "many": rng.integers(0, 400, 3000).astype(str)})
-    columns, own = fit_columns(frame, y, np.ones(3000), FINE, [], 0)
+    columns, own = fit_columns(frame, y, np.ones(3000), FINE, [], None, 0)
     coded = code_frame(columns, frame)
     np.testing.assert_array_equal(own[0], coded[0])
     assert (own[1] != coded[1]).mean() > 0.5
@@ -468,7 +468,7 @@ def test_the_same_seed_gives_the_same_codes():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"many": rng.integers(0, 300, 1000).astype(str)})
     y = rng.normal(size=(1000, 1))
-    first, second, other = (fit_columns(frame, y, np.ones(1000), FINE, [], seed)[1] for seed in (0, 0, 1))
+    first, second, other = (fit_columns(frame, y, np.ones(1000), FINE, [], None, seed)[1] for seed in (0, 0, 1))
     np.testing.assert_array_equal(first, second)
     assert (first != other).any()
 
@@ -486,7 +486,7 @@ def test_weights_count_in_target_statistics():
     y = np.repeat([0.0, 1.0], 200)[:, None]
     for heavy in ("a", "b"):
         weight = np.where((frame["c"] == heavy) & (y[:, 0] == 1), 9.0, 1.0)
-        (column,), _ = fit_columns(frame, y, weight, FINE, [], 0)
+        (column,), _ = fit_columns(frame, y, weight, FINE, [], None, 0)
         low, high = code(column, ["b", "a"] if heavy == "a" else ["a", "b"])[0]
         assert low < high
 
@@ -498,9 +498,9 @@ def test_several_targets_code_a_category_several_times():
     )
     effects = np.array([[0.0, 9.0], [1.0, 5.0], [2.0, 1.0]])
     targets = effects[frame["c"].astype(int)] + 0.01 * rng.normal(size=(300, 2))
-    columns, own = fit_columns(frame, targets, np.ones(300), FINE, [], 0)
+    columns, own = fit_columns(frame, targets, np.ones(300), FINE, [], None, 0)
     assert [column.n_codes for column in columns] == [1, 2, 1]
-    assert players_of(columns).tolist() == [0, 1, 1, 2]
+    assert columns_of(columns).tolist() == [0, 1, 1, 2]
     assert n_bins_of(columns).tolist() == [n for column in columns for n in column.n_bins]
     assert own.shape == (4, 300)
     assert code(columns[1], ["0", "1", "2"]).tolist() == [[1, 2, 3], [3, 2, 1]]
@@ -570,7 +570,7 @@ def table(n_rows: int = 300) -> pd.DataFrame:
 def fitted(n_targets: int = 2) -> list[Column]:
     frame = table()
     targets = np.random.default_rng(1).normal(size=(len(frame), n_targets))
-    return fit_columns(frame, targets, np.ones(len(frame)), FINE, ["code"], 0)[0]
+    return fit_columns(frame, targets, np.ones(len(frame)), FINE, ["code"], None, 0)[0]
 
 
 def test_one_row_from_a_dict_is_that_of_a_frame():
@@ -632,7 +632,7 @@ def test_arrays_of_numbers_need_no_frame():
     array = rng.normal(size=(200, 3))
     array[::5, 1] = np.nan
     frame = pd.DataFrame(array, columns=list("abc"))
-    columns, _ = fit_columns(frame, array[:, :1], np.ones(200), FINE, [], 0)
+    columns, _ = fit_columns(frame, array[:, :1], np.ones(200), FINE, [], None, 0)
     np.testing.assert_array_equal(code_numbers(columns, array), code_frame(columns, frame))
     np.testing.assert_array_equal(
         code_numbers(columns, array.astype(np.float32)), code_frame(columns, frame.astype(np.float32))
@@ -658,7 +658,7 @@ def test_a_column_does_not_depend_on_its_neighbours():
 
 def test_names_of_columns_are_texts():
     numbered = pd.DataFrame({0: [1.0, 2.0], 1: ["a", "b"]})
-    columns, _ = fit_columns(numbered, np.zeros((2, 1)), np.ones(2), FINE, [0], 0)
+    columns, _ = fit_columns(numbered, np.zeros((2, 1)), np.ones(2), FINE, [0], None, 0)
     assert [column.name for column in columns] == ["0", "1"]
     assert columns[0].kind == "category"
 
@@ -675,7 +675,7 @@ def same(a: Column, b: Column) -> bool:
 )
 def test_arrays_and_json_say_it_all(frame):
     targets = np.arange(2.0 * len(frame)).reshape(len(frame), 2)
-    columns, _ = fit_columns(frame, targets, np.ones(len(frame)), FINE, [], 0)
+    columns, _ = fit_columns(frame, targets, np.ones(len(frame)), FINE, [], None, 0)
     arrays, plain = columns_to_arrays(columns)
     again = columns_from_arrays(arrays, json.loads(json.dumps(plain)))
     assert len(again) == len(columns)

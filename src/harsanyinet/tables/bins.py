@@ -19,10 +19,21 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from harsanyinet.tables.frames import Floats, Kind, UnseenCategoryWarning, as_numbers, as_texts, kind_of
+from harsanyinet.tables.dates import PARTS, as_times, format_of, parts_of
+from harsanyinet.tables.frames import (
+    ColumnWarning,
+    Floats,
+    Kind,
+    UnseenCategoryWarning,
+    as_numbers,
+    as_texts,
+    kind_of,
+)
 
 Array = NDArray[Any]
 MAX_BINS = 255  # the absent bin and that of missing values included
+FEWEST_NAMED = 30  # rows, of which nearly all differ, that an identifier has at least
+ALL_BUT = 0.95  # nearly all
 MANY_ROWS = 2048  # from here on compiled loops pay
 
 
@@ -32,7 +43,7 @@ class Column:
 
     Attributes:
         name: Of the variable.
-        kind: Number or category.
+        kind: Number, category or date.
         borders: (k,) float32 numbers, rising; a number x has bin `first` + how many borders lie below x.
         low: The smallest number in fit.
         high: The largest.
@@ -42,6 +53,8 @@ class Column:
         boolean: Whether the numbers were True and False.
         whole: Whether all numbers were whole.
         n_bins: (c,) bins of each coded column, the absent one included.
+        parts: Of a date, the numbers that say when, as columns of numbers named as in `dates.PARTS`.
+        form: Of dates that were texts, their format.
     """
 
     name: str
@@ -55,6 +68,8 @@ class Column:
     boolean: bool = False
     whole: bool = False
     n_bins: tuple[int, ...] = (1,)
+    parts: tuple[Column, ...] = ()
+    form: str = ""
 
     @property
     def n_codes(self) -> int:
@@ -75,6 +90,11 @@ class Column:
         """Writes the bins of a column of a frame into `out` (c, rows) uint8."""
         if self.kind == "category":
             self._code_categories(values, out)
+            return
+        if self.kind == "date":
+            numbers = parts_of(as_times(values, self.name, self.form))
+            for part, own in zip(self.parts, out, strict=True):
+                part.code_numbers(numbers[PARTS.index(part.name)], own)
             return
         self.code_numbers(as_numbers(values, self.name), out[0])
 
@@ -156,8 +176,9 @@ class Binning:
 
 
 def fit_columns(
-    frame: pd.DataFrame, targets: Array, weight: Array, binning: Binning, categories: Iterable[Any], seed: int
-) -> tuple[list[Column], Array]:
+    frame: pd.DataFrame, targets: Array, weight: Array, binning: Binning, categories: Iterable[Any],
+    dates: Iterable[Any] | None, seed: int,
+) -> tuple[list[Column], Array]:  # fmt: skip
     """Learns the bins of all columns.
 
     Args:
@@ -166,26 +187,72 @@ def fit_columns(
         weight: (rows,).
         binning: How finely.
         categories: Names of columns of numbers that are categories.
+        dates: Names of columns that are dates; None for all that read as such.
         seed: Of the order of the rows.
 
     Returns:
         The columns, and the training rows' own bins (coded columns, rows): not those that `code` gives, where
         categories are coded in order.
     """
-    as_category = set(categories)
+    as_category, as_date = set(categories), None if dates is None else set(dates)
     order = np.random.default_rng(seed).permutation(len(frame))
     columns, parts = [], []
     for i, name in enumerate(frame.columns):
         values = frame.iloc[:, i]
-        if name in as_category or kind_of(values, str(name)) == "category":
+        may_be_date = name not in as_category and (as_date is None or name in as_date)
+        kind = "category" if name in as_category else kind_of(values, str(name), may_be_date)
+        form = format_of(values) if kind == "category" and may_be_date else None
+        if form is not None or kind == "date":
+            column = fit_date(values, str(name), binning, form or "")
+            if form is not None and as_date is None:
+                _say(f"column {str(name)!r} holds text that reads as dates ({form}); it is read as {_words(column)}, "
+                     "which are one player; date_features=() keeps it as categories")  # fmt: skip
+        elif as_date and name in as_date:
+            raise ValueError(f"date_features must name columns of dates, however: {str(name)!r} does not read as dates")
+        elif kind == "category":
             column, own = _fit_category(as_texts(values, str(name)), str(name), targets, weight, binning, order)
         else:
             column = fit_number(values, str(name), binning)
-            own = np.empty((1, len(frame)), dtype=np.uint8)
+        if column.kind != "category":
+            own = np.empty((column.n_codes, len(frame)), dtype=np.uint8)
             column.code(values, own)
+        if _is_identifier(column, values):
+            _say(f"column {str(name)!r} looks like an identifier: nearly every row has a value of its own; leave it "
+                 "out if it says nothing about rows to come")  # fmt: skip
         columns.append(column)
         parts.append(own)
     return columns, np.concatenate(parts) if parts else np.empty((0, len(frame)), dtype=np.uint8)
+
+
+def _say(sentence: str) -> None:
+    warnings.warn(sentence, ColumnWarning, stacklevel=2)
+
+
+def _words(column: Column) -> str:
+    names = [part.name for part in column.parts]
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def _is_identifier(column: Column, values: pd.Series[Any]) -> bool:
+    """Whether nearly all values differ, and are texts or numbers one after the other."""
+    n = int(values.notna().sum())
+    if n < FEWEST_NAMED or column.kind == "date":
+        return False
+    if column.kind == "category":
+        return len(column.levels) > ALL_BUT * n
+    span = column.high - column.low + 1
+    return column.whole and ALL_BUT * n < span < n / ALL_BUT and values.nunique() > ALL_BUT * n
+
+
+def fit_date(values: pd.Series[Any], name: str, binning: Binning, form: str) -> Column:
+    """Learns the borders of the numbers that dates become; those that never change are left out."""
+    numbers = parts_of(as_times(values, name, form))
+    parts = [fit_number(pd.Series(own), part, binning) for part, own in zip(PARTS, numbers, strict=True)]
+    parts = [part for i, part in enumerate(parts) if i == 0 or len(part.borders)]
+    return Column(
+        name, "date", missing=parts[0].missing, n_bins=tuple(part.n_bins[0] for part in parts), parts=tuple(parts),
+        form=form,
+    )  # fmt: skip
 
 
 def fit_number(values: pd.Series[Any], name: str, binning: Binning) -> Column:
@@ -323,7 +390,7 @@ def code_frame(columns: Sequence[Column], frame: pd.DataFrame) -> Array:
 
 def code_numbers(columns: Sequence[Column], numbers: Array) -> Array | None:
     """The bins of an array of numbers, (B, P) float; None where a column holds categories."""
-    if any(column.kind == "category" for column in columns):
+    if any(column.kind != "number" for column in columns):
         return None
     out = np.empty((len(columns), len(numbers)), dtype=np.uint8)
     for i, column in enumerate(columns):
@@ -346,7 +413,7 @@ def code_dict(columns: Sequence[Column], row: Mapping[str, Any]) -> tuple[Array,
     return shown, np.array(out, dtype=np.uint8)[:, None]
 
 
-def players_of(columns: Sequence[Column]) -> NDArray[np.int64]:
+def columns_of(columns: Sequence[Column]) -> NDArray[np.int64]:
     """The variable of each coded column."""
     return np.repeat(np.arange(len(columns)), [column.n_codes for column in columns])
 
@@ -358,33 +425,39 @@ def n_bins_of(columns: Sequence[Column]) -> NDArray[np.int64]:
 
 def columns_to_arrays(columns: Sequence[Column]) -> tuple[dict[str, Array], list[dict[str, Any]]]:
     """For a model file: flat arrays, and the rest of each column as JSON."""
+    flat = [part for column in columns for part in (column, *column.parts)]
     arrays = {
-        "borders": np.concatenate([c.borders for c in columns]) if columns else np.empty(0),
-        "level_bins": np.concatenate([c.level_bins.reshape(-1) for c in columns]) if columns else np.empty(0, np.uint8),
+        "borders": np.concatenate([np.empty(0), *(c.borders for c in flat)]),
+        "level_bins": np.concatenate([np.empty(0, np.uint8), *(c.level_bins.reshape(-1) for c in flat)]),
     }
-    plain = [
-        {
-            "name": c.name, "kind": c.kind, "n_borders": len(c.borders), "low": c.low, "high": c.high,
-            "levels": list(c.levels), "missing": c.missing, "boolean": c.boolean, "whole": c.whole,
-            "n_bins": list(c.n_bins),
-        }
-        for c in columns
-    ]  # fmt: skip
-    return arrays, plain
+    return arrays, [_plain(column) for column in columns]
+
+
+def _plain(c: Column) -> dict[str, Any]:
+    return {
+        "name": c.name, "kind": c.kind, "n_borders": len(c.borders), "low": c.low, "high": c.high,
+        "levels": list(c.levels), "missing": c.missing, "boolean": c.boolean, "whole": c.whole,
+        "n_bins": list(c.n_bins), "form": c.form, "parts": [_plain(part) for part in c.parts],
+    }  # fmt: skip
 
 
 def columns_from_arrays(arrays: Mapping[str, Array], plain: Sequence[Mapping[str, Any]]) -> list[Column]:
     """From what `columns_to_arrays` returned."""
-    columns, border, cell = [], 0, 0
-    for one in plain:
-        given = dict(one)
-        n, levels, n_bins = given.pop("n_borders"), tuple(given.pop("levels")), tuple(given.pop("n_bins"))
+    border, cell = 0, 0
+
+    def one(given: Mapping[str, Any]) -> Column:
+        nonlocal border, cell
+        rest = dict(given)
+        n, levels, n_bins = rest.pop("n_borders"), tuple(rest.pop("levels")), tuple(rest.pop("n_bins"))
         n_cells = len(levels) * len(n_bins)
-        columns.append(Column(
-            **given, levels=levels, n_bins=n_bins, borders=np.array(arrays["borders"][border : border + n]),
-            level_bins=np.array(arrays["level_bins"][cell : cell + n_cells]).reshape(len(levels), len(n_bins)),
-        ))  # fmt: skip
+        borders = np.array(arrays["borders"][border : border + n])
+        level_bins = np.array(arrays["level_bins"][cell : cell + n_cells]).reshape(len(levels), len(n_bins))
         border, cell = border + n, cell + n_cells
-    if (border, cell) != (len(arrays["borders"]), len(arrays["level_bins"])):
+        parts = tuple(one(part) for part in rest.pop("parts"))
+        return Column(**rest, levels=levels, n_bins=n_bins, borders=borders, level_bins=level_bins, parts=parts)
+
+    columns = [one(given) for given in plain]
+    fits = all(column.kind != "date" or len(column.parts) == column.n_codes for column in columns)
+    if not fits or (border, cell) != (len(arrays["borders"]), len(arrays["level_bins"])):
         raise ValueError("the columns of this file do not fit together")
     return columns

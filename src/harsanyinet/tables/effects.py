@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from harsanyinet.explanation import find_name
-from harsanyinet.tables.bins import Column, players_of
+from harsanyinet.tables.bins import Column, columns_of
 from harsanyinet.tables.frames import as_frame, as_numbers, as_texts
 
 if TYPE_CHECKING:
@@ -199,19 +199,27 @@ def _position(model: Model, feature: str | int) -> int:
             f"effects need a fitted HarsanyiClassifier or HarsanyiRegressor, however: {type(model).__name__}"
             + (" that is not fitted" if hasattr(model, "fit") else "")
         )
-    return find_name(feature, [column.name for column in columns], "feature")
+    at = find_name(feature, [column.name for column in columns], "feature")
+    player = model.players_.of_column[at]
+    if columns[at].kind == "date" or (model.players_.of_column == player).sum() > 1:
+        raise ValueError(
+            f"effects are those of single columns of numbers or categories, however: {model.players_.names[player]!r} "
+            f"is {'a date' if columns[at].kind == 'date' else 'a player of several columns'}"
+        )
+    return at
 
 
 def _axis(model: Model, positions: Sequence[int]) -> list[Axis]:
     """Of each column the values that trees with all of these columns tell apart."""
-    trees, player_of = model.trees_, players_of(model.columns_)
+    trees, column_of = model.trees_, columns_of(model.columns_)
+    wanted = set(model.players_.of_column[list(positions)].tolist())
     asked: dict[int, set[int]] = {}
     for t in range(len(trees)):
         shape = trees.shape(t)
-        if set(positions) <= set(shape.players.tolist()):
+        if wanted <= set(shape.players.tolist()):
             for column, threshold in zip(shape.columns.tolist(), shape.thresholds.tolist(), strict=True):
                 asked.setdefault(column, set()).add(threshold)
-    each = [[sorted(asked.get(int(code), ())) for code in np.flatnonzero(player_of == p)] for p in positions]
+    each = [[sorted(asked.get(int(code), ())) for code in np.flatnonzero(column_of == p)] for p in positions]
     make = {"number": _of_numbers, "category": _of_categories}
     columns = [model.columns_[p] for p in positions]
     return [make[c.kind](c, p, thresholds) for c, p, thresholds in zip(columns, positions, each, strict=True)]
@@ -270,8 +278,9 @@ def _dividends(model: Model, given: dict[int, Array]) -> Array:
             frame[position] = values[rows]
         named = hasattr(model, "feature_names_in_")
         frame.columns = pd.Index(model.feature_names_in_ if named else frame.columns)
-        ex = model.explain(frame if named else frame.to_numpy(), np.isin(np.arange(n), list(given)))
-        own = ex.restrict(list(given))  # all others are absent
+        known = sorted({int(model.players_.of_column[position]) for position in given})
+        ex = model.explain(frame if named else frame.to_numpy(), np.isin(np.arange(len(model.players_)), known))
+        own = ex.restrict(known)  # all others are absent
         at = np.flatnonzero(own.coalitions.all(axis=1))
         if len(at):
             found[rows] = own.dividends[:, at[0]].reshape(-1, k)

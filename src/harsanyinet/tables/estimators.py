@@ -30,11 +30,12 @@ from harsanyinet import files
 from harsanyinet.explanation import Explanation
 from harsanyinet.tables import bins as binning
 from harsanyinet.tables.bins import Binning, Column
-from harsanyinet.tables.frames import as_frame
+from harsanyinet.tables.frames import as_frame, pick_columns
 from harsanyinet.tables.history import History
 from harsanyinet.tables.limits import Limits, monotone_signs, positions
 from harsanyinet.tables.look_ups import LookUp
 from harsanyinet.tables.losses import Loss
+from harsanyinet.tables.players import Players
 from harsanyinet.tables.tree_games import GameName, TreeDividends, TreeGame, applied
 from harsanyinet.tables.trees import Trees
 
@@ -50,54 +51,36 @@ _SEEN_FOR_IMPORTANCE = 2000  # rows
 class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
     """What classifier and regressor share."""
 
-    def __init__(
-        self,
-        *,
-        max_iter: int = 1000,
-        learning_rate: float | None = None,
-        max_depth: int = 6,
-        max_order: int = 4,
-        max_bins: int = 128,
-        l2_regularization: float = 1.0,
-        max_samples: float | None = None,
-        max_features: float | None = None,
-        copies: int | None = None,
-        members: int = 1,
-        missing: Literal["auto", "value", "absent"] = "auto",
-        categorical_features: Names | None = None,
-        interaction_cst: Sequence[Names] | str | None = None,
-        forbidden: Sequence[Names] | None = None,
-        monotonic_cst: Mapping[str | int, int] | Sequence[int] | None = None,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 50,
-        max_seconds: float | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-        progress: bool = True,
-    ) -> None:
-        self.max_iter = max_iter
-        self.learning_rate = learning_rate
-        self.max_depth = max_depth
-        self.max_order = max_order
-        self.max_bins = max_bins
-        self.l2_regularization = l2_regularization
-        self.max_samples = max_samples
-        self.max_features = max_features
-        self.copies = copies
-        self.members = members
-        self.missing = missing
-        self.categorical_features = categorical_features
-        self.interaction_cst = interaction_cst
-        self.forbidden = forbidden
-        self.monotonic_cst = monotonic_cst
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.max_seconds = max_seconds
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.progress = progress
+    max_iter: int
+    learning_rate: float | None
+    max_depth: int
+    max_order: int
+    max_bins: int
+    l2_regularization: float
+    max_samples: float | None
+    max_features: float | None
+    copies: int | None
+    members: int
+    missing: Literal["auto", "value", "absent"]
+    categorical_features: Names | None
+    interaction_cst: Sequence[Names] | str | None
+    forbidden: Sequence[Names] | None
+    monotonic_cst: Mapping[str | int, int] | Sequence[int] | None
+    early_stopping: bool
+    validation_fraction: float
+    n_iter_no_change: int
+    max_seconds: float | None
+    random_state: int | np.random.RandomState | None
+    n_jobs: int | None
+    progress: bool
+    groups: Mapping[str, Names] | None
+    date_features: Names | Literal["auto"]
+    strict: bool
+
+    def _keep(self, given: Mapping[str, Any]) -> None:
+        """Parameters as attributes, as scikit-learn expects them."""
+        for name in self._get_param_names():
+            setattr(self, name, given[name])
 
     # Fitting --------------------------------------------------------------------------------------------------------
 
@@ -115,14 +98,17 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
             frame, targets, weight = frame[weight > 0], targets[weight > 0], weight[weight > 0]
         columns = [str(name) for name in frame.columns]
         seed = int(np.random.RandomState().randint(2**31) if self.random_state is None else _seed(self.random_state))
-        limits = Limits.of(self.max_order, self.interaction_cst, self.forbidden, columns)
+        players = Players.of(columns, self.groups)
+        limits = Limits.of(self.max_order, self.interaction_cst, self.forbidden, len(players), players.find)
         signs = monotone_signs(self.monotonic_cst, columns)
         if signs.any() and loss.name == "multiclass":
             raise ValueError(f"monotonic_cst needs a binary target, however: y has {loss.n_classes} classes")
         fitted = fit_trees(
-            frame, targets, weight / weight.mean(), loss, limits, signs,
+            frame, targets, weight / weight.mean(), loss, limits, signs, players=players,
             binning=Binning(max_bins=self.max_bins, missing=self.missing),
             categories=frame.columns[positions(self.categorical_features, columns, "categorical_features")],
+            dates=None if isinstance(self.date_features, str)
+            else frame.columns[positions(self.date_features, columns, "date_features")],
             settings=self._settings(frame, loss), rate=self.learning_rate, members=self.members,
             held=None if held is None else (self._held(held[0], columns), held[1]),
             held_share=self.validation_fraction if self.early_stopping and held is None else 0.0,
@@ -131,6 +117,7 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
             until=None if self.max_seconds is None else started + self.max_seconds,
         )  # fmt: skip
         self.columns_: list[Column] = fitted.columns
+        self.players_ = players
         self.learning_rate_: float = fitted.learning_rate
         self.history_: History = fitted.history
         self._finish(fitted.trees, fitted.member_ends, loss, names)
@@ -141,9 +128,9 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
 
     def _held(self, x: Any, columns: list[str]) -> pd.DataFrame:
         frame = as_frame(x, columns)
-        if [str(name) for name in frame.columns] != columns:
+        if sorted(str(name) for name in frame.columns) != sorted(columns):
             raise ValueError(f"eval_set must have the columns of X, however: {', '.join(map(str, frame.columns[:8]))}")
-        return frame
+        return pick_columns(frame, columns)
 
     def _settings(self, frame: pd.DataFrame, loss: Loss) -> Any:
         from harsanyinet.tables.boosting import Settings
@@ -200,6 +187,11 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
             "categorical_features": (
                 self.categorical_features is None or several(self.categorical_features), f"{columns}, or None",
             ),
+            "date_features": (
+                self.date_features == "auto" if isinstance(self.date_features, str) else several(self.date_features),
+                f"'auto', or {columns}",
+            ),
+            "groups": (self.groups is None or isinstance(self.groups, Mapping), f"a dict of {columns}, or None"),
             "interaction_cst": (
                 self.interaction_cst is None or sets(self.interaction_cst)
                 or (isinstance(self.interaction_cst, str) and self.interaction_cst in words),
@@ -254,9 +246,9 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
         return Explanation(
             base_values=own.base,
             dividends=TreeDividends(own, coded, self._n_threads(coded.shape[1])),
-            feature_names=self._names,
+            feature_names=self.players_.names,
             output_names=self.output_names_,
-            data=(lambda: frame.to_numpy(dtype=object)) if isinstance(frame, pd.DataFrame) else frame,
+            data=lambda: self._shown(frame),
             copy=False,
         )
 
@@ -290,7 +282,7 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
         files.save_arrays(path, type(self).__name__, *self.to_arrays())
 
     @property
-    def _names(self) -> list[str]:
+    def _column_names(self) -> list[str]:
         return [column.name for column in self.columns_]
 
     def _game(self, name: GameName) -> TreeGame:
@@ -310,33 +302,42 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
         frame, coded = self._coded(X)
         if present is None:
             return frame, coded
-        masks = np.asarray(present)
-        if masks.dtype != bool:
-            raise TypeError(f"present must be bool, True where a column is there, however: {masks.dtype}")
-        n, p = coded.shape[1], len(self.columns_)
-        if masks.shape not in ((p,), (n, p)):
-            raise ValueError(f"present must have shape ({p},) or ({n}, {p}), however: {masks.shape}")
-        return frame, self.trees_.masked(coded, masks)
+        return frame, self.trees_.masked(coded, self.players_.masks(present, coded.shape[1]))
 
     def _coded(self, X: Any) -> tuple[Any, Array]:
         """The rows as they came, and their bins (D, B)."""
         check_is_fitted(self)
         if isinstance(X, Mapping) and not hasattr(X, "columns"):
-            return binning.code_dict(self.columns_, X)
+            shown, coded = binning.code_dict(self.columns_, X)
+            return shown, self.players_.absent_together(coded, self.trees_.player_of)
         plain = type(X) is np.ndarray and X.ndim == 2 and X.dtype.kind == "f" and not hasattr(self, "feature_names_in_")
         if plain and len(X) and X.shape[1] == len(self.columns_):
             numbers = binning.code_numbers(self.columns_, X)
             if numbers is not None:
-                return X, numbers
+                return X, self.players_.absent_together(numbers, self.trees_.player_of)
         frame = self._frame(X, reset=False)
-        return frame, binning.code_frame(self.columns_, frame)
+        if len(frame.columns) == len(self.columns_):
+            return frame, self.players_.absent_together(binning.code_frame(self.columns_, frame), self.trees_.player_of)
+        have = [column for column in self.columns_ if column.name in frame.columns]
+        coded = np.zeros((len(self.trees_.player_of), len(frame)), dtype=np.uint8)
+        there = np.isin(self._column_names, frame.columns)[binning.columns_of(self.columns_)]
+        coded[there] = binning.code_frame(have, frame)
+        return frame.reindex(columns=self._column_names), self.players_.absent_together(coded, self.trees_.player_of)
+
+    def _shown(self, rows: Any) -> Array:
+        """What players hold, (B, P), from the rows as they came."""
+        return self.players_.shown(rows.to_numpy(dtype=object) if isinstance(rows, pd.DataFrame) else rows)
 
     def _frame(self, X: Any, *, reset: bool) -> pd.DataFrame:
         """The rows as a frame whose columns are those of the model, checked as scikit-learn would."""
         least = 2 if reset else 1
         if hasattr(X, "columns") and not hasattr(X, "dtype"):
             frame = as_frame(X)
-            if reset or list(frame.columns) != self._names:
+            if not reset and hasattr(self, "feature_names_in_"):
+                extra = set(map(str, frame.columns)) - set(self._column_names)
+                if not extra or not self.strict:
+                    frame = pick_columns(frame, self._column_names, self.strict)
+            if reset or (self.strict and list(frame.columns) != self._column_names):
                 validate_data(self, frame, reset=reset, skip_check_array=True)
             if len(frame) < least or not len(frame.columns):
                 what = f"{len(frame)} sample(s)" if len(frame) < least else "0 feature(s)"
@@ -351,7 +352,7 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
         validate_data(self, X, reset=reset, skip_check_array=True)
         if array.dtype.kind in "SU":
             array = array.astype(object)
-        return as_frame(array, None if reset else self._names)
+        return as_frame(array, None if reset else self._column_names)
 
     def _n_threads(self, n_rows: int) -> int:
         """As many as `n_jobs` says; without it one for few rows, else all cores."""
@@ -385,13 +386,14 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
     def _restore(self, arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> None:
         self.columns_ = binning.columns_from_arrays(arrays, meta["columns"])
         trees = Trees.from_arrays({n.removeprefix("trees."): a for n, a in arrays.items() if n.startswith("trees.")})
-        if not np.array_equal(trees.player_of, binning.players_of(self.columns_)):
+        self.players_ = Players.of(self._column_names, self.groups)
+        if not np.array_equal(trees.player_of, self.players_.of_column[binning.columns_of(self.columns_)]):
             raise ValueError("columns do not fit the trees")
         self.learning_rate_ = float(meta["learning_rate"])
         self.history_ = History(losses=np.array(arrays["held_out_losses"]), **meta["history"])
         self.n_features_in_ = len(self.columns_)
         if meta["named"]:
-            self.feature_names_in_ = np.array(self._names, dtype=object)
+            self.feature_names_in_ = np.array(self._column_names, dtype=object)
         self.feature_importances_ = np.array(arrays["feature_importances"])
         self._finish(trees, np.array(arrays["member_ends"]), Loss(**meta["loss"]), list(meta["output_names"]))
 
@@ -432,6 +434,12 @@ class HarsanyiClassifier(ClassifierMixin, _HarsanyiTable):  # type: ignore[misc]
         members: Models whose outputs are averaged; more than one tell by `value_spread` how sure values are.
         missing: "auto", "value" (missing values are values), or "absent" (they are absent players).
         categorical_features: Columns of numbers that are categories.
+        date_features: Columns of dates; each becomes trend, year, month, weekday and hour, which are one player.
+            "auto": columns of that type, and of text that reads as dates, with a warning.
+        groups: Columns that are one player, such as those of a one-hot code, by the name of the player:
+            ``{"colour": ["is red", "is green"]}``. A player is absent where one of its columns is.
+        strict: Whether rows to predict must have the columns of `fit`, in any order. If not, others are ignored, and
+            those that are not there are absent, with a warning.
         interaction_cst: Sets of columns; columns act together only within one of them. Or "pairwise",
             "no_interactions".
         forbidden: Pairs of columns that never act together.
@@ -461,6 +469,8 @@ class HarsanyiClassifier(ClassifierMixin, _HarsanyiTable):  # type: ignore[misc]
         (5, 4, 3)
     """
 
+    class_weight: Literal["balanced"] | Mapping[Any, float] | None
+
     def __init__(
         self,
         *,
@@ -476,6 +486,9 @@ class HarsanyiClassifier(ClassifierMixin, _HarsanyiTable):  # type: ignore[misc]
         members: int = 1,
         missing: Literal["auto", "value", "absent"] = "auto",
         categorical_features: Names | None = None,
+        date_features: Names | Literal["auto"] = "auto",
+        groups: Mapping[str, Names] | None = None,
+        strict: bool = True,
         interaction_cst: Sequence[Names] | str | None = None,
         forbidden: Sequence[Names] | None = None,
         monotonic_cst: Mapping[str | int, int] | Sequence[int] | None = None,
@@ -488,16 +501,7 @@ class HarsanyiClassifier(ClassifierMixin, _HarsanyiTable):  # type: ignore[misc]
         n_jobs: int | None = None,
         progress: bool = True,
     ) -> None:
-        super().__init__(
-            max_iter=max_iter, learning_rate=learning_rate, max_depth=max_depth, max_order=max_order,
-            max_bins=max_bins, l2_regularization=l2_regularization, max_samples=max_samples,
-            max_features=max_features, copies=copies, members=members, missing=missing,
-            categorical_features=categorical_features, interaction_cst=interaction_cst, forbidden=forbidden,
-            monotonic_cst=monotonic_cst, early_stopping=early_stopping, validation_fraction=validation_fraction,
-            n_iter_no_change=n_iter_no_change, max_seconds=max_seconds, random_state=random_state, n_jobs=n_jobs,
-            progress=progress,
-        )  # fmt: skip
-        self.class_weight = class_weight
+        self._keep(locals())
 
     def fit(
         self,
@@ -590,6 +594,9 @@ class HarsanyiRegressor(RegressorMixin, _HarsanyiTable):  # type: ignore[misc]
         members: Models whose outputs are averaged.
         missing: What a missing value is.
         categorical_features: Columns of numbers that are categories.
+        date_features: Columns of dates.
+        groups: Columns that are one player.
+        strict: Whether rows to predict must have all columns, and no others.
         interaction_cst: Sets of columns to act within.
         forbidden: Pairs of columns that never act together.
         monotonic_cst: For a column 1 or -1.
@@ -612,6 +619,9 @@ class HarsanyiRegressor(RegressorMixin, _HarsanyiTable):  # type: ignore[misc]
         (3,)
     """
 
+    loss: LossName
+    quantile: float
+
     def __init__(
         self,
         *,
@@ -629,6 +639,9 @@ class HarsanyiRegressor(RegressorMixin, _HarsanyiTable):  # type: ignore[misc]
         members: int = 1,
         missing: Literal["auto", "value", "absent"] = "auto",
         categorical_features: Names | None = None,
+        date_features: Names | Literal["auto"] = "auto",
+        groups: Mapping[str, Names] | None = None,
+        strict: bool = True,
         interaction_cst: Sequence[Names] | str | None = None,
         forbidden: Sequence[Names] | None = None,
         monotonic_cst: Mapping[str | int, int] | Sequence[int] | None = None,
@@ -640,17 +653,7 @@ class HarsanyiRegressor(RegressorMixin, _HarsanyiTable):  # type: ignore[misc]
         n_jobs: int | None = None,
         progress: bool = True,
     ) -> None:
-        super().__init__(
-            max_iter=max_iter, learning_rate=learning_rate, max_depth=max_depth, max_order=max_order,
-            max_bins=max_bins, l2_regularization=l2_regularization, max_samples=max_samples,
-            max_features=max_features, copies=copies, members=members, missing=missing,
-            categorical_features=categorical_features, interaction_cst=interaction_cst, forbidden=forbidden,
-            monotonic_cst=monotonic_cst, early_stopping=early_stopping, validation_fraction=validation_fraction,
-            n_iter_no_change=n_iter_no_change, max_seconds=max_seconds, random_state=random_state, n_jobs=n_jobs,
-            progress=progress,
-        )  # fmt: skip
-        self.loss = loss
-        self.quantile = quantile
+        self._keep(locals())
 
     def fit(
         self,

@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from harsanyinet.tables import kernels
-from harsanyinet.tables.bins import Binning, Column, code_frame, fit_columns, n_bins_of, players_of
+from harsanyinet.tables.bins import Binning, Column, code_frame, columns_of, fit_columns, n_bins_of
 from harsanyinet.tables.boosting import Booster, Rows, Settings, Table
 from harsanyinet.tables.history import History, scores_of
 from harsanyinet.tables.limits import Limits
 from harsanyinet.tables.look_ups import Paths, in_chunks
 from harsanyinet.tables.losses import Loss
+from harsanyinet.tables.players import Players
 from harsanyinet.tables.rates import QUICK_RATE, find_rate
 from harsanyinet.tables.trees import Trees
 
@@ -49,8 +50,10 @@ def fit_trees(
     limits: Limits,
     signs: Array,
     *,
+    players: Players,
     binning: Binning,
     categories: Iterable[Any],
+    dates: Iterable[Any] | None,
     settings: Settings,
     rate: float | None,
     members: int,
@@ -65,14 +68,16 @@ def fit_trees(
     """Fits trees to a table.
 
     Args:
-        frame: (B, P).
+        frame: (B, columns).
         targets: (B, T) numbers or class numbers.
         weight: (B,), 1 on average.
         loss: What to minimise.
-        limits: Which columns may act together.
-        signs: (P,) of monotone columns.
+        limits: Which players may act together.
+        signs: (columns,) of monotone columns.
+        players: Of the columns.
         binning: How to bin.
         categories: Names of columns of numbers that are categories.
+        dates: Names of columns that are dates; None for all that read as such.
         settings: How to boost.
         rate: Learning rate; None to find it.
         members: Models whose outputs are averaged.
@@ -90,20 +95,23 @@ def fit_trees(
         shift, spread = np.average(targets, axis=0, weights=weight), targets.std(axis=0)
         scale = np.where(spread > 1e-12 * np.maximum(np.abs(shift), 1e-300), spread, 1.0)
     codes = np.eye(loss.n_classes)[targets[:, 0].astype(int)] if loss.name == "multiclass" else targets
-    columns, own = fit_columns(frame, codes, weight, binning, categories, seed)
-    wrong = [c.name for c, sign in zip(columns, signs, strict=True) if sign and c.kind == "category"]
+    columns, own = fit_columns(frame, codes, weight, binning, categories, dates, seed)
+    wrong = [c for c, sign in zip(columns, signs, strict=True) if sign and c.kind != "number"]
     if wrong:
-        raise ValueError(f"monotone columns must hold numbers, however: {wrong[0]!r} holds categories")
-    player_of = players_of(columns)
+        what = "categories" if wrong[0].kind == "category" else "dates"
+        raise ValueError(f"monotone columns must hold numbers, however: {wrong[0].name!r} holds {what}")
+    column_of = columns_of(columns)
+    player_of = players.of_column[column_of]
+    players.absent_together(own, player_of)
     y = (targets - shift) / scale
     says_something = [len(np.unique(column[column > 0])) > 1 for column in own]
     n_bins = np.where(says_something, n_bins_of(columns), 1)  # a column with one value is never asked about
-    table = Table(own, n_bins, player_of, y, weight, signs[player_of], limits.allowed if limits.any else None)
+    table = Table(own, n_bins, player_of, y, weight, signs[column_of], limits.allowed if limits.any else None)
     settings = replace(settings, max_players=min(settings.max_players, limits.max_order))
     classes = loss.name in ("binary", "multiclass")
     watched: Rows | None = None
     if held is not None:
-        bins, their_y = code_frame(columns, held[0]), (held[1] - shift) / scale
+        bins, their_y = players.absent_together(code_frame(columns, held[0]), player_of), (held[1] - shift) / scale
         watched = Rows(
             bins, their_y, np.ones(len(their_y)), np.zeros((len(their_y), len(loss.best_constant(y, weight))))
         )
@@ -144,7 +152,7 @@ def fit_trees(
                 scores = scores_of(loss, output * unit, watched.y * unit, watched.weight)
                 history = History(losses, len(watched), rate, scores)
     trees = Trees.mean_of(each).rescaled(scale if numbers else 1.0, shift if numbers else 0.0)
-    trees = trees.counted(_counts(trees, code_frame(columns, frame), n_threads))
+    trees = trees.counted(_counts(trees, players.absent_together(code_frame(columns, frame), player_of), n_threads))
     return Fitted(columns, trees, np.cumsum([len(one) for one in each]), rate, history, own)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from datetime import date, time, timedelta
 from decimal import Decimal
@@ -11,7 +12,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-Kind = Literal["number", "category"]
+from harsanyinet.tables.dates import holds_dates
+
+Kind = Literal["number", "category", "date"]
 Floats = NDArray[np.float64]
 
 
@@ -33,8 +36,20 @@ class UnseenCategoryWarning(UserWarning):
         return warning
 
 
-def kind_of(values: pd.Series[Any], name: str) -> Kind:
-    """Whether a column holds numbers or categories; a clear sentence for anything else."""
+class ColumnWarning(UserWarning):
+    """A column is read in a way that may not be meant."""
+
+
+def kind_of(values: pd.Series[Any], name: str, dates: bool = False) -> Kind:
+    """Whether a column holds numbers, categories or dates; a clear sentence for anything else.
+
+    Args:
+        values: The column.
+        name: Its name.
+        dates: Whether it may hold dates.
+    """
+    if dates and holds_dates(values):
+        return "date"
     _refuse(values, name)
     if isinstance(values.dtype, pd.CategoricalDtype):
         return "category"
@@ -68,8 +83,8 @@ _TIMES = (date, time, timedelta, np.datetime64, np.timedelta64, pd.Period)
 
 def _of_times(name: str) -> TypeError:
     return TypeError(
-        f"column {name!r} holds dates or times; turn them into numbers or categories that mean something, such as the "
-        "weekday or the days since an event"
+        f"column {name!r} holds times; name it in date_features if these are dates, or turn them into numbers or "
+        "categories that mean something, such as the hours since an event"
     )
 
 
@@ -148,15 +163,24 @@ def as_frame(x: Any, names: Sequence[str] | None = None) -> pd.DataFrame:
     return frame
 
 
-def pick_columns(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
-    """The columns that a model knows, in its order; one sentence when some are not there."""
+def pick_columns(frame: pd.DataFrame, names: Sequence[str], strict: bool = True) -> pd.DataFrame:
+    """The columns that a model knows, in its order, whatever else there is; one sentence when some are not there.
+
+    Args:
+        frame: A table.
+        names: Of the columns of the model.
+        strict: If not, columns that are not there get a warning.
+    """
     have = [str(name) for name in frame.columns]
     if have == list(names):
         return frame
-    missing = [name for name in names if name not in have]
-    if missing:
+    place = {name: i for i, name in enumerate(have)}
+    missing = [name for name in names if name not in place]
+    if missing and strict:
         raise ValueError(
             "the table must have the columns that the model was fitted on, however: "
             f"{', '.join(map(repr, missing[:5]))} missing; it has {', '.join(map(repr, have[:8]))}"
         )
-    return frame.iloc[:, [have.index(name) for name in names]]
+    if missing:
+        warnings.warn(f"columns that are not there count as absent: {', '.join(missing[:8])}", ColumnWarning, 2)
+    return frame.iloc[:, [place[name] for name in names if name in place]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,9 +27,18 @@ class Limits:
     apart: Masks
 
     @classmethod
-    def of(cls, max_order: int, interactions: Any, forbidden: Any, names: Sequence[str]) -> Limits:
-        """From the parameters of an estimator."""
-        n = len(names)
+    def of(
+        cls, max_order: int, interactions: Any, forbidden: Any, n: int, find: Callable[[Any, str], list[int]]
+    ) -> Limits:
+        """From the parameters of an estimator.
+
+        Args:
+            max_order: The largest set.
+            interactions: Sets of columns, or a word.
+            forbidden: Pairs of columns.
+            n: Number of players.
+            find: From names or numbers of columns, and the name of the parameter, to players.
+        """
         within = None
         if interactions == "no_interactions":
             max_order = 1
@@ -38,13 +47,13 @@ class Limits:
         elif interactions is not None:
             within = np.zeros((len(interactions) + 1, n), dtype=bool)
             for row, members in zip(within, interactions, strict=False):
-                row[positions(members, names, "interaction_cst")] = True
+                row[find(members, "interaction_cst")] = True
             within[-1] = ~within[:-1].any(axis=0)  # those that are named nowhere may act together
         apart = np.zeros((n, n), dtype=bool)
         for pair in forbidden or ():
-            members = positions(pair, names, "forbidden")
+            members = find(pair, "forbidden")
             if len(set(members)) != 2:
-                raise ValueError(f"forbidden must hold pairs of different columns, however: {list(pair)}")
+                raise ValueError(f"forbidden must hold pairs of different players, however: {list(pair)}")
             apart[tuple(members)] = apart[tuple(members[::-1])] = True
         return cls(max_order, within, apart)
 
