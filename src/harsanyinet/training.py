@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import io
-import logging
 import math
 import pickle
 import time
@@ -23,8 +22,6 @@ from torch.optim import SGD, AdamW, Optimizer
 from tqdm import tqdm
 
 from harsanyinet.files import check_place, write_beside
-
-logger = logging.getLogger(__name__)
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 OptimizerName = Literal["adamw", "sgd"]
@@ -103,7 +100,6 @@ class History:
     train_loss: tuple[float, ...]
     validation_loss: tuple[float, ...]
     best_epoch: int | None
-    interrupted: bool
     seconds: float
 
 
@@ -333,8 +329,8 @@ def fit_module(
 ) -> History:
     """Trains `module` in place and leaves it in eval mode, with validation rows at the weights of its best epoch.
 
-    Ctrl-C ends the training early: the best weights so far stay, and nothing is raised. The same seed gives the same
-    bits, and torch's global random state is left as it was.
+    Ctrl-C raises KeyboardInterrupt, as it should; the module has the best weights so far, and a checkpoint goes on. The
+    same seed gives the same bits, and torch's global random state is left as it was.
 
     Args:
         module: Called as ``module(x)``, or as ``module(x, present=mask)`` if ``config.masked_share > 0``.
@@ -400,7 +396,7 @@ def fit_module(
     optimizer = _make_optimizer(module, config)
 
     losses: list[tuple[float, float]] = []  # of training and validation, per epoch
-    kept, best_epoch, best_loss, interrupted = copy.deepcopy(module.state_dict()), -1, math.inf, False
+    kept, best_epoch, best_loss = copy.deepcopy(module.state_dict()), -1, math.inf
     devices = range(torch.cuda.device_count())
     streams = (shuffling, masking, augmenting, torch.default_generator)
     mark = ""
@@ -459,10 +455,7 @@ def fit_module(
                     on_epoch(epoch, module.eval())
             if best_epoch < 0:
                 raise FloatingPointError(f"validation loss must be finite, however: it was {losses[-1][1]} to the end")
-        except KeyboardInterrupt:
-            interrupted = True
-            logger.warning("training was interrupted after %d of %d epochs", len(losses), epochs)
-        except FloatingPointError:
+        except (FloatingPointError, KeyboardInterrupt):
             module.load_state_dict(kept)
             raise
         finally:
@@ -472,4 +465,4 @@ def fit_module(
     if best is not None:
         module.load_state_dict(kept)
     train, validated = tuple(a for a, _ in losses), tuple(b for _, b in losses if checks)
-    return History(train, validated, best, interrupted, seconds=time.perf_counter() - started)
+    return History(train, validated, best, seconds=time.perf_counter() - started)
