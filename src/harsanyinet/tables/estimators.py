@@ -28,6 +28,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from harsanyinet import files
 from harsanyinet.explanation import Explanation
+from harsanyinet.progress import visible
 from harsanyinet.tables import bins as binning
 from harsanyinet.tables.bins import Binning, Column
 from harsanyinet.tables.frames import as_frame
@@ -45,6 +46,7 @@ Names = Sequence[str | int]
 _FEW_ROWS = 20_000  # below, one thread is as fast as two
 _MOST_COPIED = 200_000  # rows; of more there is one copy each
 _SEEN_FOR_IMPORTANCE = 2000  # rows
+_SCALES = {"binary": "log-odds", "multiclass": "logit", "poisson": "logarithm"}  # of raw outputs; else as targets
 
 
 class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
@@ -127,7 +129,7 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
             held=None if held is None else (self._held(held[0], columns), held[1]),
             held_share=self.validation_fraction if self.early_stopping and held is None else 0.0,
             patience=self.n_iter_no_change if self.early_stopping else None,
-            seed=seed, n_threads=self._n_threads(len(frame)), progress=self.progress,
+            seed=seed, n_threads=self._n_threads(len(frame)), progress=visible(self.progress),
             until=None if self.max_seconds is None else started + self.max_seconds,
         )  # fmt: skip
         self.columns_: list[Column] = fitted.columns
@@ -255,7 +257,9 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
             dividends=TreeDividends(own, coded, self._n_threads(coded.shape[1])),
             feature_names=self._names,
             output_names=self.output_names_,
-            data=(lambda: frame.to_numpy(dtype=object)) if isinstance(frame, pd.DataFrame) else frame,
+            data=_kept(frame),
+            row_names=_labels_of(frame),
+            scale=_SCALES.get(self.loss_.name),
             copy=False,
         )
 
@@ -709,6 +713,22 @@ class HarsanyiRegressor(RegressorMixin, _HarsanyiTable):  # type: ignore[misc]
 
 def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _kept(rows: Any) -> Any:
+    """The rows as they are now, whatever becomes of the caller's table; a frame becomes an array when asked for."""
+    if not isinstance(rows, pd.DataFrame):
+        return rows.copy()
+    frame = rows.copy(deep=int(pd.__version__.split(".")[0]) < 3)  # pandas 3 copies what is written to later
+    return lambda: frame.to_numpy(dtype=object)
+
+
+def _labels_of(rows: Any) -> pd.Index[Any] | None:
+    """The index of a frame, unless it merely counts the rows."""
+    if not isinstance(rows, pd.DataFrame):
+        return None
+    index = rows.index
+    return None if isinstance(index, pd.RangeIndex) and (index.start, index.step) == (0, 1) else index
 
 
 def _seed(random_state: Any) -> int:
