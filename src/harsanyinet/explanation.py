@@ -266,6 +266,16 @@ class Explanation:
         mean, variance = self._base + np.concatenate(means), np.concatenate(variances)
         return Missingness(self._drop(mean), self._drop(np.maximum(variance, 0.0)))
 
+    def probabilities(self, present: ArrayLike | None = None) -> Array:
+        """Predicted probabilities (sigmoid of one output, softmax of several), (B[, K]); of some features alone, too.
+
+        Args:
+            present: As for `value`; None for all features.
+        """
+        masks = np.ones(self.n_features, dtype=bool) if present is None else present
+        raw = self._base + self._source.at(_as_masks(masks, len(self), self.n_features))
+        return self._drop(_probability(raw))
+
     def probability_values(self) -> Array:
         """Exact Shapley values of the predicted probabilities (sigmoid of one output, softmax of several), (B, P[, K]).
 
@@ -465,10 +475,7 @@ class Explanation:
 
     def output_label(self, output: int) -> str:
         """What the output at a position is: "log-odds of yes", "price"."""
-        name = self.output_names[output]
-        if self.scale is None:
-            return name
-        return self.scale if self.output_names == ["output"] else f"{self.scale} of {name}"
+        return name_output(self.output_names, output, self.scale)
 
     def output_position(self, output: str | int | None, row: int) -> int:
         """The position of an output; by default the largest output of the row, which is the predicted class."""
@@ -693,6 +700,13 @@ def find_name(item: str | int, names: Sequence[str], what: str) -> int:
         hint = f"; did you mean {close[0]!r}?" if close else f"; known are {', '.join(names[:12])}"
         raise ValueError(f"unknown {what} {item!r}{hint}")
     return names.index(item)
+
+
+def name_output(names: Sequence[str], output: int, scale: str | None) -> str:
+    """What an output is, by the names of all of them and what they are together."""
+    if scale is None:
+        return names[output]
+    return scale if list(names) == ["output"] else f"{scale} of {names[output]}"
 
 
 def _as_floats(data: Array) -> Array:

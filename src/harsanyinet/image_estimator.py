@@ -282,10 +282,12 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         assert not more
         names = list(map(str, self.classes_[1:] if self.network_.n_outputs == 1 else self.classes_))
         with self._threads():
-            return self.network_.explain(
+            found = self.network_.explain(
                 x, mask, output_names=names,
                 feature_names=[f"cell {row},{column}" for row in range(height) for column in range(width)],
             )  # fmt: skip
+        found.scale = "log-odds" if len(names) == 1 else "logit"
+        return found
 
     def game(self, images: ArrayLike, row: int = 0) -> Callable[[NDArray[np.bool_]], Array]:
         """The game of one image, played by real predictions: masks (m, P) bool -> raw outputs (m,) or (m, K)."""

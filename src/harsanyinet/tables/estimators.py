@@ -46,7 +46,6 @@ Names = Sequence[str | int]
 _FEW_ROWS = 20_000  # below, one thread is as fast as two
 _MOST_COPIED = 200_000  # rows; of more there is one copy each
 _SEEN_FOR_IMPORTANCE = 2000  # rows
-_SCALES = {"binary": "log-odds", "multiclass": "logit", "poisson": "logarithm"}  # of raw outputs; else as targets
 
 
 class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
@@ -259,7 +258,7 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
             output_names=self.output_names_,
             data=_kept(frame),
             row_names=_labels_of(frame),
-            scale=_SCALES.get(self.loss_.name),
+            scale=self.loss_.scale,
             copy=False,
         )
 
