@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from harsanyinet import progress as progress_module
 from harsanyinet import training
 from harsanyinet.training import (
     TrainingConfig,
@@ -692,8 +693,9 @@ def test_a_short_run_shows_nothing(capfd):
 @pytest.mark.parametrize("progress", [True, False])
 @pytest.mark.parametrize("validated", [True, False])
 def test_the_bar_shows_the_losses(capfd, monkeypatch, progress, validated):
-    bar = training.tqdm
-    monkeypatch.setattr(training, "tqdm", lambda **options: bar(**{**options, "delay": 1e-9, "mininterval": 0}))
+    bar = progress_module.tqdm
+    monkeypatch.setattr(progress_module, "visible", lambda progress: progress)
+    monkeypatch.setattr(progress_module, "tqdm", lambda **options: bar(**options | {"delay": 1e-9, "mininterval": 0}))
     config = TrainingConfig(epochs=5, validation_share=0.5 * validated)
     fit_module(Linear(), *linear_data(20), loss=squared, config=config, progress=progress)
     out, err = capfd.readouterr()
@@ -819,7 +821,7 @@ def test_input_errors(options, message):
 
 def test_it_does_not_know_the_model():
     files = "from harsanyinet.files import check_place, write_beside\n"  # a file is a file
-    source = inspect.getsource(training).replace(files, "")
+    source = inspect.getsource(training).replace(files, "").replace("from harsanyinet.progress import bar\n", "")
     assert "arsanyi" not in source
 
 

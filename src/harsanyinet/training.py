@@ -19,9 +19,9 @@ import numpy as np
 import torch
 from torch import Generator, Tensor, nn
 from torch.optim import SGD, AdamW, Optimizer
-from tqdm import tqdm
 
 from harsanyinet.files import check_place, write_beside
+from harsanyinet.progress import bar
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 OptimizerName = Literal["adamw", "sgd"]
@@ -304,10 +304,10 @@ def _mark(config: TrainingConfig, seed: int, rows: _Rows, module: nn.Module, abo
     )
 
 
-def _counted(batches: Iterable[_Rows], bar: tqdm[Any]) -> Iterator[_Rows]:
+def _counted(batches: Iterable[_Rows], shown: Any) -> Iterator[_Rows]:
     for batch in batches:
         yield batch
-        bar.update()
+        shown.update()
 
 
 def fit_module(
@@ -403,7 +403,7 @@ def fit_module(
     if checkpoint is not None:
         check_place(checkpoint)
         mark = _mark(config, seed, rows, module, about)
-    with torch.random.fork_rng(devices), tqdm(total=n_steps, unit="step", delay=2, disable=not progress) as bar:
+    with torch.random.fork_rng(devices), bar("training", n_steps, unit="step", progress=progress) as shown:
         torch.manual_seed(module_seed)
         if checkpoint is not None and checkpoint.exists():
             state = _read_checkpoint(checkpoint, mark)
@@ -418,19 +418,19 @@ def fit_module(
             optimizer.load_state_dict(state["optimizer"])
             for stream, stored in zip(streams, state["streams"], strict=True):
                 stream.set_state(stored)
-            bar.initial = bar.n = len(losses) * n_steps // epochs  # old steps say nothing about the time left
+            shown.initial = shown.n = len(losses) * n_steps // epochs  # old steps say nothing about the time left
         steps = range(len(losses) * n_steps // epochs, n_steps)
         rates = (config.learning_rate * learning_rate_factor(config.schedule, step, n_steps) for step in steps)
         try:
             for epoch in range(len(losses), epochs):
                 if config.patience is not None and epoch and epoch - 1 - best_epoch >= config.patience:
                     break
-                bar.set_description(f"epoch {epoch + 1}/{epochs}", refresh=False)  # refreshing would skip the delay
+                shown.set_description(f"epoch {epoch + 1}/{epochs}", refresh=False)  # refreshing would skip the delay
                 order = torch.randperm(len(rows.x), generator=shuffling)[:n_used]
                 batches = rows.batches(order, batch_size, n_players, masking, share)
                 if augment is not None:
                     batches = (batch._replace(x=augment(batch.x, augmenting)) for batch in batches)
-                train_loss = _train_epoch(module, _counted(batches, bar), loss, config, optimizer, rates)
+                train_loss = _train_epoch(module, _counted(batches, shown), loss, config, optimizer, rates)
                 if not math.isfinite(train_loss):
                     raise FloatingPointError(
                         f"training diverged in epoch {epoch}, try a smaller learning_rate or a clip_norm, however: "
@@ -441,8 +441,8 @@ def fit_module(
                 if validation_loss < _bound(best_loss, config.tolerance) or not checks:
                     kept, best_epoch = copy.deepcopy(module.state_dict()), epoch
                     best_loss = min(best_loss, validation_loss)
-                shown = {"train": train_loss, "validation": validation_loss} if checks else {"train": train_loss}
-                bar.set_postfix(shown, refresh=False)
+                both = {"train": train_loss, "validation": validation_loss} if checks else {"train": train_loss}
+                shown.set_postfix(both, refresh=False)
                 if checkpoint is not None:
                     state = {
                         "mark": mark, "losses": losses, "kept": kept, "best_epoch": best_epoch, "best_loss": best_loss,

@@ -20,9 +20,9 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils import skip_init
-from tqdm import tqdm
 
 from harsanyinet.network import HarsanyiNet
+from harsanyinet.progress import bar
 from harsanyinet.training import History, TrainingConfig, fit_module
 
 RowGame = Callable[[Tensor, Tensor], Tensor]
@@ -262,7 +262,7 @@ class FastSHAP:
         devices = range(torch.cuda.device_count())
         with (
             torch.random.fork_rng(devices),
-            tqdm(total=self.epochs, unit="epoch", desc="FastSHAP", delay=2, disable=not self.progress) as bar,
+            bar("FastSHAP", self.epochs, unit="epoch", progress=self.progress) as shown,
         ):
             torch.manual_seed(module_seed)
             for epoch in range(self.epochs):
@@ -274,8 +274,8 @@ class FastSHAP:
                     )
                 if losses[-1][1] < best_loss:
                     kept, best_epoch, best_loss = copy.deepcopy(explainer.state_dict()), epoch, losses[-1][1]
-                bar.set_postfix({"train": losses[-1][0], "validation": losses[-1][1]}, refresh=False)
-                bar.update()
+                shown.set_postfix({"train": losses[-1][0], "validation": losses[-1][1]}, refresh=False)
+                shown.update()
                 plateau.step(losses[-1][1])
                 if best_epoch is not None and epoch - best_epoch >= self.patience:
                     break
