@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import subprocess
@@ -12,8 +13,8 @@ import pandas as pd
 import pytest
 
 from harsanyinet import HarsanyiClassifier, HarsanyiMLP, HarsanyiRegressor, load, save, verify
-from harsanyinet.batch import decide_task, fit_file
 from harsanyinet.cli import main
+from harsanyinet.fit_files import decide_task, fit_file
 from harsanyinet.tables.tree_games import TreeDividends
 from harsanyinet.tables.trees import Trees
 
@@ -174,10 +175,10 @@ def test_explanations_are_those_of_python(store, tmp_path, capsys):
     frame = shop()[FEATURES]
     model = load(store / "bought.hnet")
     found = table(run(capsys, "explain", store / "bought.hnet", store / "shop.csv")[1])
-    assert list(found.columns) == ["base value", *FEATURES, "output"]
+    assert list(found.columns) == ["base value", *FEATURES, "log-odds of yes"]  # says of which class
     np.testing.assert_allclose(found[FEATURES], model.explain(frame).values, rtol=1e-12)
-    np.testing.assert_allclose(found["output"], model.decision_function(frame), rtol=1e-12)
-    np.testing.assert_allclose(found.iloc[:, :-1].sum(axis=1), found["output"], rtol=1e-12)
+    np.testing.assert_allclose(found["log-odds of yes"], model.decision_function(frame), rtol=1e-12)
+    np.testing.assert_allclose(found.iloc[:, :-1].sum(axis=1), found["log-odds of yes"], rtol=1e-12)
     mean = table(run(capsys, "explain", store / "bought.hnet", store / "shop.csv", "--game", "marginal")[1])
     marginal = model.explain(frame, game="marginal")
     np.testing.assert_allclose(mean[FEATURES], marginal.values, rtol=1e-12)
@@ -358,6 +359,156 @@ def test_a_fit_that_is_interrupted_leaves_nothing(store, tmp_path, capsys, monke
     code, out, err = run(capsys, "fit", store / "shop.csv", "--target", "bought", "-o", tmp_path / "m.hnet", *SMALL)
     assert (code, out, err.splitlines()[-1]) == (130, "", "interrupted")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("link", ["itself", "relative", "symbolic", "hard"])
+@pytest.mark.parametrize("command", ["fit", "predict", "explain", "verify"])
+def test_an_input_is_never_replaced(store, tmp_path, capsys, monkeypatch, command, link):
+    for name in ("shop.csv", "bought.hnet"):
+        (tmp_path / name).write_bytes((store / name).read_bytes())
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("harsanyinet.fit_files.read_table", None)  # it is refused before any work
+    monkeypatch.setattr("harsanyinet.storage.load", None)
+    given = ["shop.csv", "--target", "bought"] if command == "fit" else ["bought.hnet", "shop.csv"]
+    for name in ("shop.csv",) if command == "fit" else ("shop.csv", "bought.hnet"):
+        out = {"itself": name, "relative": f"../{tmp_path.name}/{name}"}.get(link, f"link-{name}.csv")
+        if link == "symbolic":
+            (tmp_path / out).symlink_to(name)
+        elif link == "hard":
+            (tmp_path / out).hardlink_to(tmp_path / name)
+        code, text, err = run(capsys, command, *given, "-o", out)
+        assert (code, text) == (2, "")
+        assert err == (
+            f"harsanyinet: the output must be another file than the input, however: {out} is {name}, which would be "
+            "lost; give another path\n"
+        )
+        assert (tmp_path / name).read_bytes() == (store / name).read_bytes()
+
+
+@pytest.mark.parametrize("command", ["fit", "predict", "explain", "verify"])
+def test_a_place_that_cannot_be_written_is_refused_before_any_work(store, capsys, monkeypatch, command):
+    monkeypatch.chdir(store)
+    monkeypatch.setattr("harsanyinet.fit_files.read_table", None)
+    monkeypatch.setattr("harsanyinet.storage.load", None)
+    given = ["shop.csv", "--target", "bought"] if command == "fit" else ["bought.hnet", "shop.csv"]
+    code, text, err = run(capsys, command, *given, "-o", "/proc/out.csv")  # not even root can
+    assert (code, text) == (2, "")
+    assert err.startswith("harsanyinet: cannot write /proc/out.csv: ")
+    assert err.endswith("; give another path\n")
+
+
+def test_identifiers_pass_through(tmp_path, capsys):
+    frame = shop().assign(customer=[f"{i:05d}" for i in range(200)], note="NA")
+    frame.drop(columns=["kind", "price"]).to_csv(tmp_path / "d.csv", index=False)
+    frame.to_parquet(tmp_path / "d.parquet")
+    ids = ("--id", "customer", "--id", "note")
+    code, _, _ = run(capsys, "fit", tmp_path / "d.csv", "--target", "bought", *ids, "-o", tmp_path / "m.hnet", *SMALL)
+    assert code == 0
+    model = load(tmp_path / "m.hnet")
+    assert [column.name for column in model.columns_] == FEATURES
+    for command in ("predict", "explain"):
+        plain = run(capsys, command, tmp_path / "m.hnet", tmp_path / "d.csv")[1].splitlines()
+        for data, chunk in (("d.csv", 33), ("d.parquet", 33)):
+            code, out, err = run(capsys, command, tmp_path / "m.hnet", tmp_path / data, *ids, "--chunk", chunk)
+            assert (code, err) == (0, "")
+            lines = out.splitlines()
+            assert lines[0] == f"customer,note,{plain[0]}"
+            assert lines[1:] == [f"{i:05d},NA,{line}" for i, line in enumerate(plain[1:])]  # as written, zeros and all
+        code, _, err = run(capsys, command, tmp_path / "m.hnet", tmp_path / "d.csv", "--id", "size")
+        assert (code, err) == (2, "harsanyinet: an identifier must be no column of the model, however: 'size' is one\n")
+    frame.assign(prediction=1).to_csv(tmp_path / "e.csv", index=False)
+    _, _, err = run(capsys, "predict", tmp_path / "m.hnet", tmp_path / "e.csv", "--id", "prediction")
+    assert "must have a name that the result has not, however: 'prediction'; rename it" in err
+    assert "'nobody' missing" in run(capsys, "predict", tmp_path / "m.hnet", tmp_path / "d.csv", "--id", "nobody")[2]
+
+
+def test_standard_input_and_output(store, tmp_path, capsys, monkeypatch):
+    def stdin(path):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
+
+    plain = run(capsys, "predict", store / "bought.hnet", store / "shop.csv")[1]
+    (tmp_path / "shop.csv.gz").write_bytes(gzip.compress((store / "shop.csv").read_bytes()))
+    for path in (store / "shop.csv", store / "shop.parquet", tmp_path / "shop.csv.gz"):
+        stdin(path)
+        assert run(capsys, "predict", store / "bought.hnet", "-", "-o", "-") == (0, plain, "")
+    stdin(store / "shop.csv")
+    code, out, _ = run(capsys, "fit", "-", "--target", "bought", "-o", tmp_path / "m.hnet", *SMALL)
+    assert code == 0
+    for command in (["explain"], ["verify"], ["score", "--target", "bought"]):
+        stdin(store / "shop.csv")
+        assert run(capsys, *command, store / "bought.hnet", "-")[0] == 0
+    code, out, err = run(capsys, "fit", store / "shop.csv", "--target", "bought", "-o", "-")
+    assert (code, out) == (2, "")
+    assert "a model must go to a file, such as model.hnet, however: to standard output" in err
+    stdin(tmp_path / "shop.csv.gz")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"size\n1\n")))
+    code, _, err = run(capsys, "predict", store / "bought.hnet", "-")
+    assert code == 2
+    assert err.startswith("harsanyinet: standard input: the table must have the columns")
+    assert not any(p.name == "-" for p in (*tmp_path.iterdir(), *store.iterdir()))
+
+
+def test_monotone(store, tmp_path, capsys):
+    arguments = ("fit", store / "shop.csv", "--target", "price", "--drop", "bought,kind", "-o", tmp_path / "m.hnet")
+    assert run(capsys, *arguments, *SMALL, "--monotone", "size=1", "--monotone", "count=-1")[0] == 0
+    assert load(tmp_path / "m.hnet").monotonic_cst == {"size": 1, "count": -1}
+    for wrong in ("size", "size=2", "=1"):
+        with pytest.raises(SystemExit):
+            main([*map(str, arguments), "--monotone", wrong])
+        assert f"expected COL=1 or COL=-1, however: {wrong!r}" in capsys.readouterr().err
+    assert "has no column 'siez'" in run(capsys, *arguments, "--monotone", "siez=1")[2]
+
+
+def test_score(store, tmp_path, capsys):
+    from sklearn.metrics import accuracy_score, log_loss, r2_score, roc_auc_score, root_mean_squared_error
+
+    frame = shop()
+    frame.loc[[3, 8], ["bought", "kind", "price"]] = None
+    frame.to_csv(tmp_path / "d.csv", index=False)
+    known = frame.drop([3, 8])
+
+    def scores(target, data=tmp_path / "d.csv"):
+        code, out, err = run(capsys, "score", store / f"{target}.hnet", data, "--target", target)
+        assert (code, err) == (0, f"harsanyinet: 2 of 200 rows have no {target!r} and are left out\n")
+        return {line[:20].strip(): float(line[20:]) for line in out.splitlines()}
+
+    for target in ("bought", "kind"):
+        model = load(store / f"{target}.hnet")
+        shares = model.predict_proba(known[FEATURES])
+        wanted = {
+            "rows": 198, "log-loss": log_loss(known[target], shares),
+            "accuracy": accuracy_score(known[target], model.predict(known[FEATURES])),
+        }  # fmt: skip
+        if target == "bought":
+            wanted["AUC"] = roc_auc_score(known[target] == "yes", shares[:, 1])
+        assert scores(target) == pytest.approx(wanted, rel=1e-5)
+    guess = load(store / "price.hnet").predict(known[FEATURES])
+    wanted = {
+        "rows": 198, "RMSE": root_mean_squared_error(known["price"], guess), "R2": r2_score(known["price"], guess),
+    }  # fmt: skip
+    assert scores("price") == pytest.approx(wanted, rel=1e-5)
+    frame.to_parquet(tmp_path / "d.parquet")
+    assert scores("kind", tmp_path / "d.parquet") == scores("kind")
+
+    frame.assign(bought="perhaps").to_csv(tmp_path / "e.csv", index=False)
+    _, _, err = run(capsys, "score", store / "bought.hnet", tmp_path / "e.csv", "--target", "bought")
+    assert "must hold classes of the model ('no', 'yes'), however: 'perhaps' in row 1" in err
+    _, _, err = run(capsys, "score", store / "bought.hnet", tmp_path / "e.csv", "--target", "size")
+    assert "the target must be no column of the model, however: 'size' is one" in err
+    frame.assign(bought=None).to_csv(tmp_path / "e.csv", index=False)
+    _, _, err = run(capsys, "score", store / "bought.hnet", tmp_path / "e.csv", "--target", "bought")
+    assert "must hold something to compare with, however: it is empty" in err
+
+
+def test_true_and_false_are_scored_however_they_are_written(tmp_path, capsys):
+    frame = pd.DataFrame({"x": np.arange(60.0), "y": np.arange(60) > 20})
+    frame.to_csv(tmp_path / "d.csv", index=False)
+    assert run(capsys, "fit", tmp_path / "d.csv", "--target", "y", "-o", tmp_path / "m.hnet", *SMALL)[0] == 0
+    for words in (("True", "False"), ("TRUE", "false"), (1, 0)):
+        frame.assign(y=np.where(frame["y"], *words)).to_csv(tmp_path / "e.csv", index=False)
+        code, out, _ = run(capsys, "score", tmp_path / "m.hnet", tmp_path / "e.csv", "--target", "y")
+        assert code == 0
+        assert "AUC                 1\n" in out
 
 
 @pytest.mark.parametrize("command", ["fit", "predict", "explain", "verify"])

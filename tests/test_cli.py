@@ -108,7 +108,7 @@ def test_interrupt_and_traceback_switch(model, capsys, monkeypatch):
         main(["verify", "nowhere.hnet", str(model / "rows.csv")])
 
 
-@pytest.mark.parametrize("command", ["", "demo", "fit", "predict", "explain", "verify", "bench"])
+@pytest.mark.parametrize("command", ["", "demo", "fit", "predict", "explain", "score", "verify", "bench"])
 def test_help(command, capsys):
     with pytest.raises(SystemExit) as stopped:
         main([*command.split(), "--help"])

@@ -7,6 +7,7 @@ import pickle
 import re
 import sys
 import time
+import warnings
 from itertools import combinations, permutations, product
 from math import factorial
 
@@ -1057,6 +1058,25 @@ class TestShap:
         with pytest.raises(ImportError, match=re.escape("this needs shap: pip install 'harsanyinet[shap]'")):
             Game(1).explain().to_shap()
 
+    @pytest.mark.parametrize(
+        ("cell", "kind"), [(1, "f"), (2.5, "f"), (True, "f"), (None, "f"), (pd.NA, "f"), ("a", "O"), ("1", "O")]
+    )
+    def test_numbers_are_floats(self, cell, kind):
+        cells = np.array([[1, 2.5, True, cell]] * 3, dtype=object)
+        found = Game(1, rows=3).explain(data=cells).to_shap().data
+        assert found.dtype.kind == kind
+        if kind == "f":
+            np.testing.assert_array_equal(found[0], [1, 2.5, 1, np.nan if pd.isna(cell) else float(cell)])
+
+    def test_a_violin_can_be_drawn(self):
+        shap, plt = pytest.importorskip("shap"), pytest.importorskip("matplotlib.pyplot")
+        frame = np.random.default_rng(0).normal(size=(40, 4)).astype(object)
+        ex = Game(2, rows=40, k=2).explain(data=frame, output_names=["no", "yes"])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            shap.plots.violin(ex.output("yes").to_shap(), show=False)
+        plt.close("all")
+
 
 class TestShapiq:
     @pytest.mark.parametrize(
@@ -1148,6 +1168,23 @@ class TestShapiq:
         monkeypatch.setitem(sys.modules, "shapiq", None)
         with pytest.raises(ImportError, match=re.escape("this needs shapiq: pip install 'harsanyinet[shapiq]'")):
             Game(1).explain().to_shapiq(0)
+
+    @pytest.mark.parametrize("plot", ["network", "si_graph", "stacked_bar", "force", "waterfall", "upset"])
+    def test_plots_show_names(self, plot):
+        import matplotlib.pyplot as plt
+        from matplotlib.text import Text
+
+        names = ["the first of all", "second", "third", "fourth"]
+        found = Game(3, rows=2, count=12).explain(feature_names=names).to_shapiq(0, "k-SII", 2)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            getattr(found, f"plot_{plot}")(show=False)
+            texts = " ".join(t.get_text() for t in plt.gcf().findobj(Text))
+            plt.close("all")
+            getattr(found, f"plot_{plot}")(feature_names=list("wxyz"), show=False)
+        assert "the first of all" in texts
+        assert "the first of all" not in " ".join(t.get_text() for t in plt.gcf().findobj(Text))
+        plt.close("all")
 
 
 class TestFrame:
@@ -1384,6 +1421,84 @@ class TestRepr:
 
 
 # Errors --------------------------------------------------------------------------------------------------------------
+
+
+class TestOutput:
+    @pytest.mark.parametrize("restricted", [False, True])
+    def test_one_output_answers_as_that_output_of_all(self, restricted):
+        data = np.arange(20.0).reshape(5, 4)
+        ex = Game(3, rows=5, k=3).explain(
+            data=data, output_names=["a", "b", "c"], row_names=list("vwxyz"), scale="logit"
+        )
+        ex = ex.restrict([0, 2, 3]) if restricted else ex
+        one = ex.output("b")
+        assert one.output_names == ["b"]
+        assert one.output_label(0) == "logit of b"
+        assert one.row_names == list("vwxyz")
+        np.testing.assert_array_equal(one.data, ex.data)
+        mask = np.arange(ex.n_features) != 1
+        close(one.values, ex.values[..., 1])
+        close(one.base_values, ex.base_values[..., 1])
+        close(one.dividends, ex.dividends[..., 1])
+        close(one.outputs, ex.outputs[..., 1])
+        close(one.value(mask), ex.value(mask)[..., 1])
+        close(one.index("SII", 2).values, ex.index("SII", 2).values[..., 1])
+        close(one[1:3].values, ex.values[1:3, :, 1])
+        close(one.order_spectrum().sum(), 1)
+        close(one.missingness(0.5).variance, ex.missingness(0.5).variance[..., 1])
+        same(ex.output(1), one)
+        assert one.to_shap().values.shape == one.values.shape
+        with pytest.raises(ValueError, match=r"unknown output 'd'"):
+            ex.output("d")
+
+    def test_one_output_of_one(self):
+        ex = Game(1).explain()
+        same(ex.output(0), ex)
+
+
+class TestRowNames:
+    def test_rows_are_found_by_label(self):
+        ex = Game(1, rows=3).explain(row_names=["x", pd.Timestamp("2024-01-01"), ("a", 1)])
+        assert [ex.row_position(r) for r in ("x", pd.Timestamp("2024-01-01"), ("a", 1), 1, -1)] == [0, 1, 2, 1, 2]
+        assert ex[1:].row_position(("a", 1)) == 1
+        assert ex.row_label(0) == "x"
+        assert ex.top_interactions("x").sets == ex.top_interactions(0).sets
+        close(ex.contrast(("a", 1), "x"), ex.contrast(2, 0))
+        with pytest.raises(ValueError, match=r"position or a label, such as 'x', .*, however: no row has 'z'"):
+            ex.row_position("z")
+        with pytest.raises(ValueError, match=r"however: several rows have 'x'"):
+            Game(1, rows=2).explain(row_names=["x", "x"]).row_position("x")
+        with pytest.raises(ValueError, match=r"must be a position, since the rows have no labels, however: row='x'"):
+            Game(1).explain().row_position("x")
+        with pytest.raises(ValueError, match=r"row_names must be 3 labels, however: 2"):
+            Game(1, rows=3).explain(row_names=["x", "y"])
+
+    @pytest.mark.parametrize(
+        "index",
+        [
+            pd.Index(["p", "q", "r"]), pd.Index([7, 3, 5]), pd.date_range("2024-01-01", periods=3),
+            pd.MultiIndex.from_product([["a"], [1, 2, 3]]),
+        ],
+    )  # fmt: skip
+    def test_a_frame_keeps_them(self, index):
+        ex = Game(2, rows=3, k=2).explain(row_names=index)
+        assert ex.to_frame()["row"].tolist() == [label for label in index for _ in range(2 * ex.n_features)]
+        assert ex[[2, 0]].to_frame()["row"].unique().tolist() == [index[2], index[0]]
+        if isinstance(index, pd.DatetimeIndex):
+            assert ex.to_frame()["row"].dtype.kind == "M"
+
+    def test_a_file_keeps_them(self, tmp_path):
+        ex = Game(1, rows=2).explain(row_names=["x", 5], scale="log-odds", output_names=["yes"])
+        ex.save(tmp_path / "e")
+        found = Explanation.load(tmp_path / "e")
+        assert found.row_names == ["x", 5]
+        assert found.output_label(0) == "log-odds of yes"
+
+
+def test_what_an_output_is_called():
+    assert Game(1).explain().output_label(0) == "raw output"
+    assert Game(2, k=2).explain().output_label(1) == "raw output of output 1"
+    assert Game(1).explain(scale=None, output_names=["price"]).output_label(0) == "price"
 
 
 class TestFeatures:

@@ -83,7 +83,8 @@ def test_the_same_seed_gives_the_same_bits(data):
     assert not np.array_equal(a.decision_function(data.test), c.decision_function(data.test))
 
 
-def test_an_interrupted_fit_goes_on(data, tmp_path):
+@pytest.mark.parametrize("stop", [RuntimeError("power cut"), KeyboardInterrupt()])
+def test_an_interrupted_fit_goes_on(data, tmp_path, stop):
     options = {**SMALL, "channels": 4, "epochs": 3, "crop": 1}
     whole = HarsanyiImageClassifier(**options).fit(data.train, data.y_train)
     calls = []
@@ -92,11 +93,11 @@ def test_an_interrupted_fit_goes_on(data, tmp_path):
         def _loss(self, outputs, y):
             calls.append(len(y))
             if sum(calls) > 2 * len(data.train) + 100:
-                raise RuntimeError("power cut")
+                raise stop
             return super()._loss(outputs, y)
 
     options["checkpoint"] = tmp_path / "half.pt"
-    with pytest.raises(RuntimeError, match=r"power cut"):
+    with pytest.raises(type(stop)):
         Stopped(**options).fit(data.train, data.y_train)
     resumed = HarsanyiImageClassifier(**options).fit(data.train, data.y_train)
     np.testing.assert_array_equal(resumed.decision_function(data.test), whole.decision_function(data.test))
@@ -121,6 +122,24 @@ def test_a_folder_of_pictures(data, tmp_path):
     assert list(model.classes_) == ["digit 0", "digit 1"]
     keep = data.y_test < 2
     assert (model.predict(data.test[keep]) == [f"digit {y}" for y in data.y_test[keep]]).mean() > 0.9
+    files = sorted(tmp_path.glob("*/*.png"), key=str)
+    pixels = np.stack([np.asarray(Image.open(file)) for file in files])
+    for ask in (model.predict, model.predict_proba, model.decision_function, lambda x: model.explain(x).values):
+        np.testing.assert_array_equal(ask(tmp_path), ask(pixels))  # every picture, in the order of fit
+        np.testing.assert_array_equal(ask(str(tmp_path / "digit 0")), ask(pixels[:20]))
+        np.testing.assert_array_equal(ask(files[25]), ask(pixels[25:26]))
+    np.testing.assert_array_equal(model.predict(tmp_path, present=[True] * 16), model.predict(pixels))
+    (tmp_path / "empty").mkdir()
+    for place, message in (
+        (tmp_path / "no.png", "there is no such picture or folder"), (tmp_path / "empty", "must hold pictures"),
+    ):  # fmt: skip
+        with pytest.raises((ValueError, OSError), match=message):
+            model.predict(place)
+    Image.fromarray(np.zeros((8, 8, 3), dtype=np.uint8)).save(tmp_path / "colour.png")
+    with pytest.raises(ValueError, match=r"images must be 8 x 8 x 1 .* as in fit, however: 8 x 8 x 3"):
+        model.predict(tmp_path / "colour.png")
+    (tmp_path / "colour.png").unlink()
+    (tmp_path / "empty").rmdir()
     with pytest.raises(ValueError, match=r"y must be None where images is a folder"):
         model.fit(tmp_path, [0, 1])
 

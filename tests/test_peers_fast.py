@@ -272,7 +272,6 @@ def test_the_best_weights_are_kept_and_the_rate_is_halved(monkeypatch):
     drops = sorted({b / a for a, b in pairwise(seen) if a != b})
     assert 0.5 in drops
     assert min(seen) >= 0.1
-    assert not history.interrupted
     # the loss on the validation rows, once more, with the kept weights and the very coalitions
     seeds = np.random.SeedSequence(0).generate_state(6).tolist()
     held_out = rows(20, 4, 5)
@@ -282,7 +281,7 @@ def test_the_best_weights_are_kept_and_the_rate_is_halved(monkeypatch):
     close(again, min(history.validation_loss), atol=1e-5 * max(1.0, float(again)))
 
 
-def test_an_interrupt_keeps_what_was_learned():
+def test_an_interrupt_is_raised():
     calls = []
 
     def game(x: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
@@ -291,9 +290,8 @@ def test_an_interrupt_keeps_what_was_learned():
             raise KeyboardInterrupt
         return linear(x, present)
 
-    method = quick(game, epochs=50).fit(rows(40, 4))
-    assert method.history_.interrupted
-    assert 0 < len(method.history_.train_loss) < 50
+    with pytest.raises(KeyboardInterrupt):
+        quick(game, epochs=50).fit(rows(40, 4))
 
 
 def test_without_normalisation():

@@ -10,6 +10,7 @@ import torch
 
 from harsanyinet import Explanation, HarsanyiMLP, HarsanyiRegressor
 from harsanyinet.plots import (
+    _labels,
     plot_bar,
     plot_beeswarm,
     plot_contrast,
@@ -268,8 +269,8 @@ def test_waterfall_leads_from_the_base_value_to_the_output(row, numbers):
         assert mpl.colors.to_hex(bar.get_facecolor()) == ("#0072b2" if bar.get_width() < 0 else "#d55e00")
     assert end == pytest.approx(0.25, abs=1e-12)
     assert texts(ax) == numbers
-    assert ax.get_title() == f"income, row {row}"
-    assert ax.get_xlabel() == "base value + Shapley value (raw output)"
+    assert ax.get_title() == f"raw output of income, row {row}"
+    assert ax.get_xlabel() == "raw output of income: base value + Shapley values"
     heights = [bar.get_y() + bar.get_height() / 2 for bar in bars]
     assert dict(zip(ax.get_yticks(), ticks(ax.yaxis), strict=True)) == {
         5: "output",
@@ -292,7 +293,7 @@ def test_waterfall_shows_the_data_in_the_words_of_the_user(row):
     ax = plot_waterfall(explanation(), row)
     at = row % 3
     assert ticks(ax.yaxis)[1:-1] == waterfall_labels(at, np.argsort(-np.abs(shapley(at)), kind="stable"))
-    assert ax.get_title() == f"income, row {at}"
+    assert ax.get_title() == f"raw output of income, row {at}"
 
 
 def test_waterfall_without_data_shows_names_alone():
@@ -319,7 +320,7 @@ def test_waterfall_takes_the_largest_output_of_the_row_or_the_one_asked_for():
         expected = shapley(row, [1.0, -2.0, 3.0][k])
         widths = [bar.get_width() for bar in ax.patches]
         np.testing.assert_allclose(widths, expected[np.argsort(-np.abs(expected), kind="stable")], atol=1e-12)
-        assert ax.get_title() == f"{ex.output_names[k]}, row {row}"
+        assert ax.get_title() == f"raw output of {ex.output_names[k]}, row {row}"
 
 
 def test_waterfall_of_a_restricted_game_starts_at_the_base_value_of_its_row():
@@ -349,7 +350,7 @@ def test_contrast_leads_from_one_output_to_the_other(row, reference):
     start, end = ax.patches[-1].get_x(), ax.patches[0].get_x() + ax.patches[0].get_width()
     assert start == pytest.approx(ex.outputs[reference])
     assert end == pytest.approx(ex.outputs[row])
-    assert ax.get_title() == f"income, row {row % 3} against row {reference}"
+    assert ax.get_title() == f"raw output of income, row {row % 3} against row {reference}"
     assert ticks(ax.yaxis)[0] == f"output of row {row % 3}"
     assert ticks(ax.yaxis)[-1] == f"output of row {reference}"
 
@@ -365,15 +366,15 @@ def test_contrast_has_the_values_of_both_rows():
     assert "unused: True in both" in ticks(plot_contrast(explanation(), 0, 2).yaxis)
     assert "unused" in ticks(plot_contrast(explanation(data=None), 0, 2).yaxis)
     long = np.array([["a" * 50 + "1"] * 4, ["a" * 50 + "2"] * 4, ["a" * 50 + "1"] * 4], dtype=object)
-    cut = "a" * 23 + "…"
-    assert f"age:\n{cut} against {cut}" in ticks(plot_contrast(explanation(data=long), 0, 1).yaxis)
-    assert f"age: {cut} in both" in ticks(plot_contrast(explanation(data=long), 0, 2).yaxis)
+    cut = "a" * 15 + "…" + "a" * 7
+    assert f"age:\n{cut}1 against {cut}2" in ticks(plot_contrast(explanation(data=long), 0, 1).yaxis)
+    assert f"age: {cut}1 in both" in ticks(plot_contrast(explanation(data=long), 0, 2).yaxis)
 
 
 def test_contrast_takes_the_output_of_the_row_in_question():
     ex = explanation(3)
     ax = plot_contrast(ex, 1, 0)  # row 1 has its largest output at 1, row 0 at 2
-    assert ax.get_title() == "loss, row 1 against row 0"
+    assert ax.get_title() == "raw output of loss, row 1 against row 0"
     assert sum(bar.get_width() for bar in ax.patches) == pytest.approx(ex.outputs[1, 1] - ex.outputs[0, 1])
 
 
@@ -396,12 +397,13 @@ def test_bar_is_the_mean_absolute_value(output, factor):
     assert [bar.get_x() for bar in ax.patches] == [0.0] * 4
     assert ticks(ax.yaxis) == [NAMES[i].replace("$", r"\$") for i in order]
     assert texts(ax) == [f"{strength[i]:#.3g}" if strength[i] else "0" for i in order]
-    assert ax.get_xlabel() == "mean |Shapley value (raw output)|"
-    assert ax.get_title() == {None: "mean of 3 outputs", 0: "income"}.get(output, output) + ", 3 rows"
+    what = {None: "mean of 3 outputs", 0: "raw output of income"}.get(output, f"raw output of {output}")
+    assert ax.get_xlabel() == f"mean |Shapley value|, {what}"
+    assert ax.get_title() == f"{what}, 3 rows"
 
 
 def test_bar_of_one_output_names_it():
-    assert plot_bar(explanation()[:1]).get_title() == "income, 1 row"
+    assert plot_bar(explanation()[:1]).get_title() == "raw output of income, 1 row"
 
 
 def test_bar_pools_the_weakest_features():
@@ -440,8 +442,8 @@ def test_beeswarm_draws_every_value():
     for points, values in zip(swarms(ax), expected, strict=True):
         np.testing.assert_allclose([x for x, _ in points], np.sort(values))
     assert ticks(ax.yaxis)[::-1] == [*(ex.feature_names[i] for i in order[:4]), "sum of 8 other features"]
-    assert ax.get_xlabel() == "Shapley value (raw output)"
-    assert ax.get_title() == "output, 20 rows"
+    assert ax.get_xlabel() == "Shapley value, raw output"
+    assert ax.get_title() == "raw output, 20 rows"
     assert all(is_grey(colour) for _, colour in swarms(ax)[-1])  # a sum of features has no value
 
 
@@ -500,7 +502,7 @@ def test_beeswarm_of_several_outputs_needs_a_choice():
         plot_beeswarm(explanation(3))
     assert not plt.get_fignums()
     ax = plot_beeswarm(explanation(3), "tax")
-    assert ax.get_title() == "tax, 3 rows"
+    assert ax.get_title() == "raw output of tax, 3 rows"
     expected = np.sort([3 * shapley(row)[0] for row in range(3)])  # age is the strongest
     np.testing.assert_allclose([x for x, _ in swarms(ax)[0]], expected)
 
@@ -522,8 +524,8 @@ def pairs(row, weight, factor=1.0):
 @pytest.mark.parametrize(
     ("index", "weight", "diagonal"),
     [
-        ("SII", lambda s, t: 1 / (t - s + 1), "Shapley value (raw output)"),
-        ("BII", lambda s, t: 2.0 ** (s - t), "Banzhaf value (raw output)"),
+        ("SII", lambda s, t: 1 / (t - s + 1), "Shapley values"),
+        ("BII", lambda s, t: 2.0 ** (s - t), "Banzhaf values"),
         ("Moebius", lambda s, t: float(s == t), "single features"),
         # k-SII of order 2: SII less half the sum of the pairs for single features
         ("k-SII", lambda s, t: 1 / (t - 1) if s == 2 else 1 / t - (t > 1) / 2, "single features"),
@@ -537,8 +539,8 @@ def test_interactions_are_the_index_of_every_pair(index, weight, diagonal):
     np.testing.assert_allclose(image.get_clim(), [-np.abs(expected).max(), np.abs(expected).max()])
     assert image.get_cmap().name == "RdBu_r"
     assert ticks(ax.xaxis) == ticks(ax.yaxis) == [name.replace("$", r"\$") for name in NAMES]
-    assert ax.get_title() == f"tax, row 1\ndiagonal: {diagonal}"
-    assert ax.figure.axes[1].get_ylabel() == f"{index} (raw output)"
+    assert ax.get_title() == f"raw output of tax, row 1\ndiagonal: {diagonal}"
+    assert ax.figure.axes[1].get_ylabel() == f"{index}, raw output of tax"
 
 
 def test_interactions_print_their_numbers():
@@ -575,6 +577,53 @@ def test_interactions_refuse_an_index_without_pairs():
     assert not plt.get_fignums()
 
 
+# Names, labels and scales ---------------------------------------------------------------------------------------------
+
+
+def test_long_names_stay_apart():
+    front, back, middle = "a" * 60, "b" * 60, "c" * 60
+    names = [f"{front}1", f"{front}2", f"1{back}", f"2{back}", *(f"{middle}{i}{middle}" for i in "123"), "short"]
+    found = _labels(names)
+    assert len(set(found)) == len(names)
+    assert all(len(label) <= 40 for label in found)
+    assert found[0].endswith("a1")
+    assert found[-1] == "short"
+    assert all(i in label for i, label in zip("123", found[4:7], strict=True))  # what differs is shown
+    odd = ["x" * 30 + "1" + "y" * 40 + "1" + "y" * 30, "x" * 30 + "1" + "y" * 40 + "2" + "y" * 30, "x" * 30 + "z" * 70]
+    assert len(set(_labels([*odd, odd[0][:-1] + "z" + odd[0][-1]]))) == 4
+
+
+@pytest.mark.parametrize("plot", [plot_waterfall, plot_contrast, plot_interactions, plot_network])
+def test_a_row_is_named_by_its_label(plot):
+    ex = explanation()
+    named = Explanation(
+        base_values=np.array([ex.base_values]), coalitions=ex.coalitions, dividends=ex.dividends[..., None],
+        data=ex.data, row_names=["ann", "bob", 7], output_names=["rich"], scale="log-odds",
+    )  # fmt: skip
+    more = ("bob",) if plot is plot_contrast else ()
+    title = plot(named, "ann", *more).get_title()
+    assert title.startswith("log-odds of rich, ann")
+    assert plot(named, 2, *more).get_title().startswith("log-odds of rich, row 7")
+    with pytest.raises(ValueError, match="no row has 'eve'"):
+        plot(named, "eve", *more)
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_a_waterfall_of_probabilities(k):
+    ex = explanation(k)
+    ax = plot_waterfall(ex, 1, 0, scale="probability")
+    one = ex.probability_values().reshape(3, 4, -1)[1, :, 0]
+    widths = sorted(bar.get_width() for bar in ax.patches)
+    np.testing.assert_allclose(widths, sorted(one), atol=1e-12)
+    assert ax.get_title() == f"probability of {ex.output_names[0]}, row 1"
+    points = next(line for line in ax.lines if line.get_marker() == "D").get_xdata()
+    nothing, all_ = ex.probabilities([False] * 4), ex.probabilities()
+    np.testing.assert_allclose(points, [nothing.reshape(3, -1)[1, 0], all_.reshape(3, -1)[1, 0]], atol=1e-12)
+    assert all_.reshape(3, -1).sum() == pytest.approx(3.0) if k == 3 else 0 < all_.min() < all_.max() < 1
+    with pytest.raises(ValueError, match="scale must be raw or probability, however: scale='odds'"):
+        plot_waterfall(ex, scale="odds")
+
+
 # The network ---------------------------------------------------------------------------------------------------------
 
 
@@ -604,6 +653,7 @@ def test_network_has_a_node_per_feature_and_an_edge_per_pair():
     nodes, edges = network(ax)
     expected = pairs(0, lambda s, t: 1 / (t - s + 1), -2.0)
     largest = np.abs(expected).max()
+    strongest = np.abs(expected - np.diag(np.diag(expected))).max()  # of the edges, beside each other
     shown = [name.replace("$", r"\$") for name in NAMES[:3]]  # nothing contains the last feature
     assert set(texts(ax)) == set(nodes) == set(shown)
     assert len(edges) == 3
@@ -611,8 +661,10 @@ def test_network_has_a_node_per_feature_and_an_edge_per_pair():
         for j, b in enumerate(shown[: i + 1]):
             colour, opacity = nodes[a] if i == j else edges[tuple(sorted((a, b)))]
             assert colour == ("#ff0d57" if expected[i, j] > 0 else "#1e88e5")
-            assert opacity == pytest.approx(abs(expected[i, j]) / largest)
-    assert ax.get_title() == "loss, row 0\nnodes: Shapley value (raw output), edges: SII of pairs"
+            share = abs(expected[i, j])
+            seen = share / largest if i == j else 0.1 + 0.8 * share / strongest
+            assert opacity == pytest.approx(seen)
+    assert ax.get_title() == "raw output of loss, row 0\nnodes: Shapley values, edges: SII of pairs"
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["positive", "negative"]
 
 
@@ -648,7 +700,7 @@ def test_order_spectrum_is_in_percent():
     assert texts(ax) == [f"{share:.1f}" for share in expected]
     assert ticks(ax.xaxis) == ["1", "2", "3"]
     assert ax.get_ylabel() == "share of the sum of |dividends| (%)"
-    assert ax.get_title() == "income, 3 rows"
+    assert ax.get_title() == "raw output of income, 3 rows"
     assert plot_order_spectrum(explanation(3)).get_title() == "3 outputs, 3 rows"
 
 
@@ -663,7 +715,7 @@ def test_order_spectrum_ends_at_the_largest_order_that_occurs():
 def test_order_spectrum_of_zeros_says_so():
     ax = plot_order_spectrum(explanation() * 0.0)
     assert [bar.get_height() for bar in ax.patches] == [0.0]
-    assert ax.get_title() == "income, 3 rows\nevery dividend is zero"
+    assert ax.get_title() == "raw output of income, 3 rows\nevery dividend is zero"
 
 
 # Receptive fields ----------------------------------------------------------------------------------------------------
@@ -785,8 +837,8 @@ def test_shape_of_numbers_is_steps():
     heights, edges, _ = steps.get_data()
     np.testing.assert_array_equal(heights, effect.effect)
     np.testing.assert_allclose(edges, np.arange(13) - 0.5)
-    assert ax.get_title() == "income: size (\\$) by itself\n(zero: missing)"
-    assert (ax.get_xlabel(), ax.get_ylabel()) == (r"size (\$)", "effect (raw output)")
+    assert ax.get_title() == "raw output of income: size (\\$) by itself\n(zero: missing)"
+    assert (ax.get_xlabel(), ax.get_ylabel()) == (r"size (\$)", "effect, raw output of income")
 
 
 def test_shape_shows_missing_values_beside_the_steps():
@@ -855,7 +907,7 @@ def test_shape_of_many_categories_keeps_the_strongest():
 def test_shape_of_zeros_says_so():
     for values in (WORDS, REAL):
         ax = plot_shape(single(values, scale=0.0))
-        assert ax.get_title().startswith("income: size (\\$) adds nothing by itself\n")
+        assert ax.get_title().startswith("raw output of income: size (\\$) adds nothing by itself\n")
 
 
 def test_pair_is_a_heat_map():
@@ -871,13 +923,13 @@ def test_pair_is_a_heat_map():
     assert ax.yaxis_inverted()  # the first category on top, but numbers rise
     assert not plot_pair(pair(WORDS, WHOLE)).yaxis_inverted()
     assert (ax.get_xlabel(), ax.get_ylabel()) == (r"size (\$)", "colour")
-    assert ax.get_title() == "income: beyond what each adds by itself"
-    assert ax.figure.axes[1].get_ylabel() == "effect of both together (raw output)"
+    assert ax.get_title() == "raw output of income:\nbeyond what each adds by itself"
+    assert ax.figure.axes[1].get_ylabel() == "effect of both together,\nraw output of income"
 
 
 def test_pair_of_zeros_says_so():
     ax = plot_pair(pair(WHOLE, WORDS, scale=0.0))
-    assert ax.get_title() == "income: the two never act as a pair"
+    assert ax.get_title() == "raw output of income: the two never act as a pair"
     assert ax.images[0].get_clim() == (-1, 1)
 
 
@@ -927,7 +979,7 @@ def test_effects_of_several_outputs_need_a_choice(plot, effect):
         plot(effect, output="taxes")
     assert not plt.get_fignums()
     ax = plot(effect, output="tax")
-    assert ax.get_title().startswith("tax: ")
+    assert ax.get_title().startswith("raw output of tax: ")
     if plot is plot_shape:
         np.testing.assert_allclose([bar.get_width() for bar in ax.patches], np.sort(effect.effect[:, 2]))
     else:

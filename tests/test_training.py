@@ -3,7 +3,6 @@
 import copy
 import inspect
 import itertools
-import logging
 import math
 import signal
 
@@ -11,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from harsanyinet import progress as progress_module
 from harsanyinet import training
 from harsanyinet.training import (
     TrainingConfig,
@@ -115,7 +115,6 @@ def test_recovers_least_squares(config):
     assert history.train_loss[-1] < 0.02 < history.train_loss[0]
     assert history.validation_loss == ()
     assert history.best_epoch is None
-    assert not history.interrupted
     assert history.seconds > 0
 
 
@@ -330,7 +329,6 @@ def test_early_stopping_restores_the_best_weights():
     assert history.validation_loss == pytest.approx([(slope - 2) ** 2 for slope in slopes])
     assert history.best_epoch == 2
     assert len(history.train_loss) == len(seen) == 6
-    assert not history.interrupted
     assert same_bits(module, _slope(seen[2]))
     assert (module.weight.item() - 2) ** 2 == pytest.approx(min(history.validation_loss), rel=1e-15)
 
@@ -457,10 +455,11 @@ def test_a_validation_loss_that_is_not_finite_is_never_the_best():
 # Interruptions and divergence
 
 
-def test_ctrl_c_keeps_the_best_weights(caplog):
-    states = []
+def test_ctrl_c_is_raised_and_leaves_the_best_weights():
+    states, modules = [], []
 
     def on_epoch(epoch: int, module: nn.Module) -> None:
+        modules.append(module)
         states.append(copy.deepcopy(module.state_dict()))
         if epoch == 4:
             signal.raise_signal(signal.SIGINT)
@@ -468,60 +467,35 @@ def test_ctrl_c_keeps_the_best_weights(caplog):
     before = torch.random.get_rng_state()
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # a process in the background may ignore it
     try:
-        with caplog.at_level(logging.WARNING, logger="harsanyinet.training"):
-            module, history, _ = overshooting(on_epoch=on_epoch)
+        with pytest.raises(KeyboardInterrupt):
+            overshooting(on_epoch=on_epoch)
     finally:
         signal.signal(signal.SIGINT, handler)
-    assert history.interrupted
-    assert history.best_epoch == 2
-    assert len(history.train_loss) == len(history.validation_loss) == 5
-    assert same_bits(module, _slope(states[2]))
-    assert not module.training
-    assert [record.getMessage() for record in caplog.records] == ["training was interrupted after 5 of 20 epochs"]
+    assert len(states) == 5
+    assert same_bits(modules[0], _slope(states[2]))
+    assert not modules[0].training
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
-@pytest.mark.parametrize(
-    "n_calls", [1, 2, 8, 9]
-)  # twice in the first epoch, then in validation after the fourth, and in the fifth
-def test_ctrl_c_within_an_epoch(n_calls):
-    calls = 0
+@pytest.mark.parametrize("validation_share", [0.0, 0.5])
+def test_ctrl_c_within_an_epoch_leaves_the_last_good_weights(validation_share):
+    x, y = linear_data(20)
+    module, calls, seen = Linear(), [], []
 
     def loss(outputs: Tensor, targets: Tensor) -> Tensor:
-        nonlocal calls
-        calls += 1
-        if calls > n_calls - 1:
+        calls.append(len(outputs))
+        if len(calls) == 8:
             raise KeyboardInterrupt
         return squared(outputs, targets)
 
-    module, history, seen = overshooting(loss=loss)
-    n_epochs = (n_calls - 1) // 2
-    assert history.interrupted
-    assert len(history.train_loss) == len(history.validation_loss) == n_epochs
-    if n_epochs == 0:  # nothing was evaluated: the present weights stay
-        assert history.best_epoch is None
-        assert module.weight.item() == pytest.approx(0.0 if n_calls == 1 else 1.0)
-    else:
-        assert history.best_epoch == 2
-        assert same_bits(module, _slope(seen[2]))
+    config = TrainingConfig(batch_size=5, validation_share=validation_share)
+    with pytest.raises(KeyboardInterrupt):
+        fit_module(
+            module, x, y, loss=loss, config=config, on_epoch=lambda _, m: seen.append(copy.deepcopy(m.state_dict()))
+        )
+    assert any(all(torch.equal(module.state_dict()[k], state[k]) for k in state) for state in seen)
     assert not module.training
     assert module.weight.grad is None
-
-
-def test_ctrl_c_without_validation_keeps_the_present_weights():
-    x, y = linear_data(20)
-    module, calls = Linear(), []
-
-    def loss(outputs: Tensor, targets: Tensor) -> Tensor:
-        calls.append(module.weight.clone())
-        if len(calls) == 4:  # in the second epoch
-            raise KeyboardInterrupt
-        return squared(outputs, targets)
-
-    history = fit_module(module, x, y, loss=loss, config=TrainingConfig(batch_size=10))
-    assert history.interrupted
-    assert len(history.train_loss) == 1
-    assert torch.equal(module.weight, calls[3])
 
 
 def test_other_exceptions_pass_through():
@@ -719,8 +693,9 @@ def test_a_short_run_shows_nothing(capfd):
 @pytest.mark.parametrize("progress", [True, False])
 @pytest.mark.parametrize("validated", [True, False])
 def test_the_bar_shows_the_losses(capfd, monkeypatch, progress, validated):
-    bar = training.tqdm
-    monkeypatch.setattr(training, "tqdm", lambda **options: bar(**{**options, "delay": 1e-9, "mininterval": 0}))
+    bar = progress_module.tqdm
+    monkeypatch.setattr(progress_module, "visible", lambda progress: progress)
+    monkeypatch.setattr(progress_module, "tqdm", lambda **options: bar(**options | {"delay": 1e-9, "mininterval": 0}))
     config = TrainingConfig(epochs=5, validation_share=0.5 * validated)
     fit_module(Linear(), *linear_data(20), loss=squared, config=config, progress=progress)
     out, err = capfd.readouterr()
@@ -846,7 +821,7 @@ def test_input_errors(options, message):
 
 def test_it_does_not_know_the_model():
     files = "from harsanyinet.files import check_place, write_beside\n"  # a file is a file
-    source = inspect.getsource(training).replace(files, "")
+    source = inspect.getsource(training).replace(files, "").replace("from harsanyinet.progress import bar\n", "")
     assert "arsanyi" not in source
 
 

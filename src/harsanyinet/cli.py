@@ -10,11 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-_TABLE = "a table with a line of column names: .csv, .tsv (also .gz) or .parquet"
+_TABLE = "a table with a line of column names: .csv, .tsv (also .gz) or .parquet, or - for standard input"
 _MISSING = "what stands for a missing value, such as '?', besides an empty cell, NA, NaN and null"
 _SETTINGS = (
     "max_iter", "learning_rate", "max_order", "max_seconds", "members", "loss", "quantile", "categorical_features",
+    "monotonic_cst", "date_features", "groups",
 )  # fmt: skip
+_READING = ("missing", "delimiter", "encoding")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -46,15 +48,30 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"harsanyinet {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-
     demo = commands.add_parser("demo", help="train on Census, check by brute force, explain one person, draw plots")
     demo.add_argument("-o", "--out", type=Path, default=Path("demo"), help="folder for plots and model (default: demo)")
     demo.add_argument("--seed", type=int, default=0)
     demo.add_argument("--quick", action="store_true", help="few rows and trees, to see that it runs")
     demo.add_argument("--images", action="store_true", help="small images of digits in place of a table")
     demo.set_defaults(run=_demo)
+    _add_fit(commands.add_parser("fit", help="fit a model to a table"))
+    _add_streaming(commands)
+    _add_score(commands.add_parser("score", help="how good a model is on rows whose target is known"))
+    _add_verify(commands.add_parser("verify", help="certify a model's values on some rows by brute force"))
+    reproduce = commands.add_parser("reproduce", help="rerun a table or figure of the paper and set ours beside it")
+    reproduce.add_argument(
+        "name",
+        help="table1, table2, convergence, sparsity, examples, training-cost, image-table1, image-maps, "
+        "receptive-fields, image-sampling-error, image-training-cost, robustness, image-sparsity, backbone, or all",
+    )
+    reproduce.add_argument("-o", "--out", type=Path, default=Path("results"), help="folder (default: results)")
+    reproduce.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
+    reproduce.set_defaults(run=_reproduce)
+    _add_bench(commands.add_parser("bench", help="run a benchmark and write its result file"))
+    return parser
 
-    fit = commands.add_parser("fit", help="fit a model to a table")
+
+def _add_fit(fit: argparse.ArgumentParser) -> None:
     fit.add_argument("data", type=Path, help=_TABLE)
     fit.add_argument(
         "--target", required=True, metavar="COL", help="the column to predict; rows without it are left out"
@@ -64,11 +81,24 @@ def _parser() -> argparse.ArgumentParser:
         "--task", choices=["auto", "classification", "regression"], default="auto",
         help="auto (default): classification for text, booleans and at most 20 different whole numbers",
     )  # fmt: skip
-    fit.add_argument("--missing", type=_names, default=[], metavar="TEXT,...", help=_MISSING)
-    fit.add_argument("--drop", type=_names, default=[], metavar="COL,...", help="columns to leave out")
+    _add_reading(fit)
+    fit.add_argument("--drop", type=_names, action="extend", default=[], metavar="COL,...", help="columns to leave out")
+    _add_ids(fit, "columns that name the rows, such as a number of a customer; they are left out")
     fit.add_argument(
-        "--categorical", dest="categorical_features", type=_names, metavar="COL,...",
+        "--categorical", dest="categorical_features", type=_names, action="extend", metavar="COL,...",
         help="columns whose numbers are names of something",
+    )  # fmt: skip
+    fit.add_argument(
+        "--monotone", dest="monotonic_cst", type=_sign, action="append", metavar="COL=1",
+        help="the output never falls as this column grows, or with COL=-1 never rises; once for each column",
+    )  # fmt: skip
+    fit.add_argument(
+        "--dates", dest="date_features", type=_names, action="extend", metavar="COL,...",
+        help='columns of dates; "" for none (default: all that read as dates)',
+    )  # fmt: skip
+    fit.add_argument(
+        "--group", dest="groups", type=_group, action="append", metavar="NAME=COL,...",
+        help="columns that are one player, such as those of a one-hot code; once for each player",
     )  # fmt: skip
     fit.add_argument("--max-iter", type=int, metavar="N", help="trees (default: 1000)")
     fit.add_argument(
@@ -85,6 +115,8 @@ def _parser() -> argparse.ArgumentParser:
     fit.add_argument("--threads", type=int, metavar="N", help="default: one for few rows, else all cores")
     fit.set_defaults(run=_fit)
 
+
+def _add_streaming(commands: Any) -> None:
     for name, run, what, help in (
         ("predict", _predict, "the predictions", "predict the rows of a table, a few at a time"),
         ("explain", _explain, "the Shapley values", "write the exact Shapley values of the rows of a table"),
@@ -92,41 +124,44 @@ def _parser() -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=help)
         command.add_argument("model", type=Path, help="a model file that fit wrote")
         command.add_argument("data", type=Path, help=f"{_TABLE}; it may have more columns than the model needs")
-        command.add_argument("-o", "--out", type=Path, help=f"where {what} go, likewise (default: CSV on stdout)")
+        command.add_argument("-o", "--out", type=Path, help=f"where {what} go, likewise (default, or -: CSV on stdout)")
         if name == "explain":
             command.add_argument(
                 "--game", choices=["missing", "marginal"], default="missing",
                 help="what happens to columns outside a coalition: they are missing (default: what the data say), or "
                 "averaged over the training rows (what the model does)",
             )  # fmt: skip
-        command.add_argument("--missing", type=_names, default=[], metavar="TEXT,...", help=f"{_MISSING}; as in fit")
+        _add_ids(command, "columns that name the rows; they are put before the result")
+        _add_reading(command, "; as in fit")
         command.add_argument("--chunk", type=int, default=5000, metavar="N", help="rows at a time (default: 5000)")
         command.add_argument("--threads", type=int, metavar="N", help="default: as in fit")
         command.set_defaults(run=run)
 
-    verify = commands.add_parser("verify", help="certify a model's values on some rows by brute force")
+
+def _add_score(score: argparse.ArgumentParser) -> None:
+    score.add_argument("model", type=Path, help="a model file that fit wrote")
+    score.add_argument("data", type=Path, help=_TABLE)
+    score.add_argument(
+        "--target", required=True, metavar="COL", help="the column with the truth; rows without it are left out"
+    )
+    _add_reading(score, "; as in fit")
+    score.set_defaults(run=_score)
+
+
+def _add_verify(verify: argparse.ArgumentParser) -> None:
     verify.add_argument("model", type=Path, help="a model file")
     verify.add_argument(
         "rows", type=Path,
         help="a table as for predict; for a plain network a CSV of numbers without names, one column per input",
     )  # fmt: skip
-    verify.add_argument("--missing", type=_names, default=[], metavar="TEXT,...", help=f"{_MISSING}; as in fit")
+    _add_reading(verify, "; as in fit")
     verify.add_argument("--max-rows", type=int, default=10, help="rows to try (default: 10)")
     verify.add_argument("--double", action="store_true", help="convert a network to float64 first")
     verify.add_argument("-o", "--out", type=Path, help="also write the certificate as JSON")
     verify.set_defaults(run=_verify)
 
-    reproduce = commands.add_parser("reproduce", help="rerun a table or figure of the paper and set ours beside it")
-    reproduce.add_argument(
-        "name",
-        help="table1, table2, convergence, sparsity, examples, training-cost, image-table1, image-maps, "
-        "receptive-fields, image-sampling-error, image-training-cost, robustness, image-sparsity, backbone, or all",
-    )
-    reproduce.add_argument("-o", "--out", type=Path, default=Path("results"), help="folder (default: results)")
-    reproduce.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
-    reproduce.set_defaults(run=_reproduce)
 
-    bench = commands.add_parser("bench", help="run a benchmark and write its result file")
+def _add_bench(bench: argparse.ArgumentParser) -> None:
     bench.add_argument(
         "name",
         choices=["core", "exactness", "accuracy", "speed", "subsets", "large", "noise", "defaults"],
@@ -145,7 +180,18 @@ def _parser() -> argparse.ArgumentParser:
         "--no-samples", dest="samples", action="store_false", default=None, help="without samples of few rows"
     )
     bench.set_defaults(run=_bench)
-    return parser
+
+
+def _add_reading(command: argparse.ArgumentParser, as_in_fit: str = "") -> None:
+    command.add_argument(
+        "--missing", type=_names, action="extend", default=[], metavar="TEXT,...", help=_MISSING + as_in_fit
+    )
+    command.add_argument("--delimiter", type=_delimiter, metavar="C", help="between two cells (default: found out)")
+    command.add_argument("--encoding", metavar="NAME", help="of a text file, such as latin-1 (default: utf-8)")
+
+
+def _add_ids(command: argparse.ArgumentParser, help: str) -> None:
+    command.add_argument("--id", dest="ids", type=_names, action="extend", default=[], metavar="COL,...", help=help)
 
 
 def _demo(arguments: argparse.Namespace) -> int:
@@ -158,12 +204,14 @@ def _demo(arguments: argparse.Namespace) -> int:
 
 
 def _fit(arguments: argparse.Namespace) -> int:
-    from harsanyinet.batch import fit_file
+    from harsanyinet.fit_files import fit_file
 
     settings = {name: getattr(arguments, name) for name in _SETTINGS}
+    for name in ("monotonic_cst", "groups"):
+        settings[name] = dict(getattr(arguments, name)) if getattr(arguments, name) else None
     report = fit_file(
-        arguments.data, arguments.target, arguments.out, task=arguments.task, missing=arguments.missing,
-        drop=arguments.drop, say=_say, random_state=arguments.seed, n_jobs=arguments.threads, **settings,
+        arguments.data, arguments.target, arguments.out, task=arguments.task, drop=arguments.drop, ids=arguments.ids,
+        say=_say, random_state=arguments.seed, n_jobs=arguments.threads, **_some(arguments, *_READING), **settings,
     )  # fmt: skip
     print(report)
     return 0
@@ -172,29 +220,41 @@ def _fit(arguments: argparse.Namespace) -> int:
 def _predict(arguments: argparse.Namespace) -> int:
     from harsanyinet.batch import predict_file
 
-    predict_file(arguments.model, arguments.data, arguments.out, say=_say, **_streaming(arguments))
+    options = _some(arguments, "ids", "chunk", "threads", *_READING)
+    predict_file(arguments.model, arguments.data, arguments.out, say=_say, **options)
     return 0
 
 
 def _explain(arguments: argparse.Namespace) -> int:
     from harsanyinet.batch import explain_file
 
-    explain_file(arguments.model, arguments.data, arguments.out, game=arguments.game, say=_say, **_streaming(arguments))
+    options = _some(arguments, "game", "ids", "chunk", "threads", *_READING)
+    explain_file(arguments.model, arguments.data, arguments.out, say=_say, **options)
     return 0
 
 
-def _streaming(arguments: argparse.Namespace) -> dict[str, Any]:
-    return {name: getattr(arguments, name) for name in ("missing", "chunk", "threads")}
+def _score(arguments: argparse.Namespace) -> int:
+    from harsanyinet.batch import score_file
+
+    options = _some(arguments, *_READING)
+    scores = score_file(arguments.model, arguments.data, arguments.target, say=_say, **options)
+    for name, value in scores.items():
+        print(f"{name:<20}{value:,.0f}" if name == "rows" else f"{name:<20}{value:.6g}")
+    return 0
+
+
+def _some(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
+    return {name: getattr(arguments, name) for name in names}
 
 
 def _verify(arguments: argparse.Namespace) -> int:
     from harsanyinet import files
     from harsanyinet.batch import verify_file
 
-    certificate = verify_file(
-        arguments.model, arguments.rows, max_rows=arguments.max_rows, double=arguments.double,
-        missing=arguments.missing, say=_say,
-    )  # fmt: skip
+    if arguments.out:
+        files.check_place(arguments.out, [arguments.model, arguments.rows])
+    options = _some(arguments, "max_rows", "double", *_READING)
+    certificate = verify_file(arguments.model, arguments.rows, say=_say, **options)
     if arguments.out:
         files.write_beside(arguments.out, (certificate.to_json() + "\n").encode())
     print(certificate)
@@ -223,7 +283,25 @@ def _reproduce(arguments: argparse.Namespace) -> int:
 
 
 def _names(text: str) -> list[str]:
-    return text.split(",")
+    return [name for name in text.split(",") if name]
+
+
+def _delimiter(text: str) -> str:
+    return {"\\t": "\t", "tab": "\t"}.get(text, text)
+
+
+def _sign(text: str) -> tuple[str, int]:
+    name, _, sign = text.rpartition("=")
+    if sign not in ("1", "+1", "-1") or not name:
+        raise argparse.ArgumentTypeError(f"expected COL=1 or COL=-1, however: {text!r}")
+    return name, int(sign)
+
+
+def _group(text: str) -> tuple[str, list[str]]:
+    name, equal, columns = text.partition("=")
+    if not (name and equal and columns):
+        raise argparse.ArgumentTypeError(f"expected NAME=COL,..., however: {text!r}")
+    return name, _names(columns)
 
 
 def _json(text: str) -> Any:

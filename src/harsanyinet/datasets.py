@@ -409,16 +409,16 @@ def _where(folder: str, md5: Mapping[str, str], reason: str = "") -> str:
 def _fetch(url: str) -> bytes:
     from urllib.request import urlopen
 
-    from tqdm import tqdm
+    from harsanyinet.progress import bar
 
     with urlopen(url, timeout=_TIMEOUT) as response:
         length = response.headers.get("Content-Length", "")
         parts = []
         total = int(length) if length.isdecimal() else None
-        with tqdm(total=total, desc=url.rpartition("/")[2], unit="B", unit_scale=True) as bar:
+        with bar(url.rpartition("/")[2], total, unit="B", unit_scale=True) as shown:
             while part := response.read(1 << 16):
                 parts.append(part)
-                bar.update(len(part))
+                shown.update(len(part))
     return b"".join(parts)
 
 

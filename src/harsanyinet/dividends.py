@@ -107,3 +107,50 @@ class DenseDividends:
         self.__dict__.update(state)
         for array in (self.coalitions, self.array()):  # a copy that travelled can be written again
             array.flags.writeable = False
+
+
+class OneOutput:
+    """The dividends of one output among several.
+
+    Args:
+        source: The dividends of all of them.
+        output: Position of the one.
+    """
+
+    def __init__(self, source: Dividends, output: int) -> None:
+        self.source, self.output = source, output
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    @property
+    def coalitions(self) -> Masks:
+        """Those of all outputs."""
+        return self.source.coalitions
+
+    def array(self) -> Array:
+        """(B, C, 1)."""
+        return self._one(self.source.array())
+
+    def spread(self, key: Any, weights: Callable[[], csr_array]) -> Array:
+        """Dividends times weights, (B, N, 1)."""
+        return self._one(self.source.spread(key, weights))
+
+    def at(self, masks: Masks) -> Array:
+        """Sums of dividends inside coalitions, (B, 1)."""
+        return self._one(self.source.at(masks))
+
+    def plan(self, key: Any, make: Callable[[], Plan]) -> Plan:
+        """As the source remembers it."""
+        return self.source.plan(key, make)
+
+    def rows(self, chosen: Array) -> OneOutput:
+        """Those of some rows."""
+        return OneOutput(self.source.rows(chosen), self.output)
+
+    def chunks(self) -> Sequence[OneOutput]:
+        """As the source divides its rows."""
+        return [OneOutput(part, self.output) for part in self.source.chunks()]
+
+    def _one(self, array: Array) -> Array:
+        return array[..., self.output : self.output + 1]

@@ -7,7 +7,7 @@ Frozen data; no torch, no matplotlib. What the dividends are is asked of a sourc
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from difflib import get_close_matches
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
-from tqdm import tqdm
 
 from harsanyinet import files, games, indices
 from harsanyinet.deciding import smallest_deciding_set
-from harsanyinet.dividends import DenseDividends, Dividends
+from harsanyinet.dividends import DenseDividends, Dividends, OneOutput
 from harsanyinet.indices import InteractionIndex
+from harsanyinet.progress import bar
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,6 +62,8 @@ class Explanation:
         feature_names: P names; x0, x1, ... by default.
         output_names: K names.
         data: (B, P), what the features' values are, or a function that returns them and is called when asked for.
+        row_names: B labels, such as the index of a frame; the positions by default.
+        scale: What the outputs are, such as "log-odds"; None where they are what their names say.
         copy: False takes the arrays as they are: whoever passes them gives them away.
     """
 
@@ -75,6 +77,8 @@ class Explanation:
         feature_names: Sequence[str] | None = None,
         output_names: Sequence[str] | None = None,
         data: ArrayLike | Callable[[], ArrayLike] | None = None,
+        row_names: Sequence[Hashable] | pd.Index[Any] | None = None,
+        scale: str | None = "raw output",
         copy: bool = True,
     ) -> None:
         if base_values.ndim not in (1, 2):
@@ -102,6 +106,10 @@ class Explanation:
         if len(self.output_names) != k or len(set(self.output_names)) != k:
             raise ValueError(f"output_names must be {k} different names, however: {self.output_names}")
         self._data = data if callable(data) or data is None else self._shown(data, copy)
+        if row_names is not None and len(row_names) != len(self):
+            raise ValueError(f"row_names must be {len(self)} labels, however: {len(row_names)}")
+        self.row_names = row_names
+        self.scale = scale
 
     # The game ----------------------------------------------------------------------------------------------------
 
@@ -155,7 +163,7 @@ class Explanation:
         """
         return self._drop(self._base + self._source.at(_as_masks(present, len(self), self.n_features)))
 
-    def contrast(self, row: int, reference: int) -> Array:
+    def contrast(self, row: int | Hashable, reference: int | Hashable) -> Array:
         """How two rows differ: the Shapley values of one minus those of the other, (P[, K]).
 
         Together they are the difference of the two outputs, less that of the base values where these differ by row.
@@ -172,14 +180,23 @@ class Explanation:
         ones = (np.ones(len(target)), (np.arange(len(target)), target))
         shape = (len(target), len(coalitions) + 1)
         found = self._source.spread(None, lambda: csr_array(ones, shape=shape))
-        return Explanation(
+        return self._like(
             base_values=self._base + found[:, -1],
             coalitions=coalitions,
             dividends=found[:, :-1],
             feature_names=[self.feature_names[i] for i in chosen],
-            output_names=self.output_names,
             data=None if self.data is None else self.data[:, chosen],
-            copy=False,
+        )
+
+    def output(self, name: str | int) -> Explanation:
+        """The explanation of one output among several, such as one class, by its name or position."""
+        k = find_name(name, self.output_names, "output")
+        return self._like(
+            base_values=self._base[..., k : k + 1],
+            dividends=OneOutput(self._source, k),
+            values=self._values[:, :, k : k + 1],
+            output_names=[self.output_names[k]],
+            data=self._data,
         )
 
     # Indices -----------------------------------------------------------------------------------------------------
@@ -249,6 +266,16 @@ class Explanation:
         mean, variance = self._base + np.concatenate(means), np.concatenate(variances)
         return Missingness(self._drop(mean), self._drop(np.maximum(variance, 0.0)))
 
+    def probabilities(self, present: ArrayLike | None = None) -> Array:
+        """Predicted probabilities (sigmoid of one output, softmax of several), (B[, K]); of some features alone, too.
+
+        Args:
+            present: As for `value`; None for all features.
+        """
+        masks = np.ones(self.n_features, dtype=bool) if present is None else present
+        raw = self._base + self._source.at(_as_masks(masks, len(self), self.n_features))
+        return self._drop(_probability(raw))
+
     def probability_values(self) -> Array:
         """Exact Shapley values of the predicted probabilities (sigmoid of one output, softmax of several), (B, P[, K]).
 
@@ -264,14 +291,16 @@ class Explanation:
         base = np.broadcast_to(self._base, (len(self), self._base.shape[-1]))
         result = np.empty(self._values.shape)
         rows = zip((row for part in self._source.chunks() for row in part.array()), base, strict=True)
-        for row, (a, b) in enumerate(tqdm(rows, total=len(self), desc="probabilities", delay=2.0, leave=False)):
-            table = np.zeros((2**n, len(b)))
-            table[codes] = a
-            result[row] = games.shapley_of_table(_probability(games.zeta_transform(table) + b))
+        with bar("probabilities", len(self)) as shown:
+            for row, (a, b) in enumerate(rows):
+                table = np.zeros((2**n, len(b)))
+                table[codes] = a
+                result[row] = games.shapley_of_table(_probability(games.zeta_transform(table) + b))
+                shown.update()
         return self._drop(result)
 
     def top_interactions(
-        self, row: int, k: int = 10, output: str | int | None = None, *, at_least: int = 1
+        self, row: int | Hashable, k: int = 10, output: str | int | None = None, *, at_least: int = 1
     ) -> TopInteractions:
         """The k largest |dividends| of one row, and by how much all others together can change any v(S).
 
@@ -291,14 +320,14 @@ class Explanation:
         bound = max(float(dropped[dropped > 0].sum()), float(-dropped[dropped < 0].sum()), 0.0)
         return TopInteractions(sets, names, a[kept], bound)
 
-    def smallest_set(self, row: int, *, threshold: float = 0.0, time_limit: float = 60.0) -> tuple[int, ...]:
+    def smallest_set(self, row: int | Hashable, *, threshold: float = 0.0, time_limit: float = 60.0) -> tuple[int, ...]:
         """The fewest features of a row that, kept while all others are absent, preserve the decision.
 
         The decision is the largest of several outputs, or whether one output exceeds the threshold. Solved exactly as a
         mixed-integer programme over the dividends and checked against them.
 
         Args:
-            row: Position of the row.
+            row: Position or label of the row.
             threshold: Of the decision, for one output only.
             time_limit: Seconds after which the search gives up with an error.
 
@@ -314,29 +343,36 @@ class Explanation:
     # Conversions -------------------------------------------------------------------------------------------------
 
     def to_shap(self) -> Any:
-        """The values as a `shap.Explanation`; every shap plot works on it."""
+        """The values as a `shap.Explanation`; every shap plot works on it.
+
+        Of several outputs, most of shap's plots want one: `ex.output("name").to_shap()`.
+        """
         shap = need_package("shap", "shap")
         base = self._drop(np.broadcast_to(self._base, (len(self), self._base.shape[-1])))
         return shap.Explanation(
             values=np.array(self.values),
             base_values=np.array(base),
-            data=None if self.data is None else np.array(self.data),
+            data=None if self.data is None else _as_floats(self.data),
             feature_names=list(self.feature_names),
             output_names=None if len(self.output_names) == 1 else list(self.output_names),
         )
 
-    def to_shapiq(self, row: int, index: str = "SII", order: int | None = None, output: str | int | None = None) -> Any:
-        """An index of one row as `shapiq.InteractionValues`; every shapiq plot works on it.
+    def to_shapiq(
+        self, row: int | Hashable, index: str = "SII", order: int | None = None, output: str | int | None = None
+    ) -> Any:
+        """An index of one row as `shapiq.InteractionValues`; every shapiq plot works on it, and shows the names.
 
         `order` is as in `index`; `output` is a name or position, by default the row's largest output.
         """
-        shapiq = need_package("shapiq", "shapiq")
+        need_package("shapiq", "shapiq")
+        from harsanyinet.named import NamedInteractionValues
+
         one = self[self.row_position(row)]
         k = one.output_position(output, 0)
         order = self._order(index, order)
         sets, values = one._index(index, order)
         base = float(np.broadcast_to(one._base, (1, one._base.shape[-1]))[0, k])
-        return shapiq.InteractionValues(
+        found = NamedInteractionValues(
             values=np.concatenate([[base], values[0, :, k]]).astype(np.float64),
             index=index,
             min_order=0,
@@ -346,16 +382,22 @@ class Explanation:
             estimated=False,
             baseline_value=base,
         )
+        found.feature_names = list(self.feature_names)
+        return found
 
     def to_frame(self) -> pd.DataFrame:
-        """A tidy DataFrame, one line per row, output and feature: row, output, feature, data, shapley_value."""
+        """A tidy DataFrame, one line per row, output and feature: row, output, feature, data, shapley_value.
+
+        `row` holds the labels of the rows: the index of the frame that was explained.
+        """
         import pandas as pd
 
         b, n, k = self._values.shape
+        rows = pd.RangeIndex(b) if self.row_names is None else pd.Index(self.row_names, tupleize_cols=False)
         data = np.full((b, n), np.nan) if self.data is None else self.data
         return pd.DataFrame(
             {
-                "row": np.repeat(np.arange(b), n * k),
+                "row": rows.to_flat_index().repeat(n * k),
                 "output": np.tile(np.repeat(self.output_names, n), b),
                 "feature": np.tile(self.feature_names, b * k),
                 "data": np.repeat(data[:, None], k, axis=1).reshape(-1),
@@ -371,7 +413,10 @@ class Explanation:
             "coalitions": self.coalitions,
             "dividends": self._source.array(),
         }
-        meta: dict[str, Any] = {"feature_names": self.feature_names, "output_names": self.output_names, "data": None}
+        meta: dict[str, Any] = {
+            "feature_names": self.feature_names, "output_names": self.output_names, "data": None, "scale": self.scale,
+            "row_names": None if self.row_names is None else [_plain(label) for label in self.row_names],
+        }  # fmt: skip
         if self.data is not None and self.data.dtype.kind in "biuf":
             arrays["data"] = self.data
         elif self.data is not None:
@@ -395,6 +440,8 @@ class Explanation:
             feature_names=meta["feature_names"],
             output_names=meta["output_names"],
             data=data,
+            row_names=meta.get("row_names"),
+            scale=meta.get("scale", "raw output"),
         )
 
     # Rows and sums -----------------------------------------------------------------------------------------------
@@ -404,11 +451,31 @@ class Explanation:
         """P."""
         return int(self._values.shape[1])
 
-    def row_position(self, row: int) -> int:
-        """The position of a row, which may be counted from the end."""
-        if not -len(self) <= row < len(self):
-            raise IndexError(f"row must lie between 0 and {len(self) - 1}, however: row={row}")
-        return int(row) % len(self)
+    def row_position(self, row: int | Hashable) -> int:
+        """The position of a row, given by a position, which may be counted from the end, or by its label.
+
+        An integer is always a position.
+        """
+        if isinstance(row, int | np.integer) and not isinstance(row, bool):
+            if not -len(self) <= row < len(self):
+                raise IndexError(f"row must lie between 0 and {len(self) - 1}, however: row={row}")
+            return int(row) % len(self)
+        if self.row_names is None:
+            raise ValueError(f"row must be a position, since the rows have no labels, however: row={row!r}")
+        found = [i for i, label in enumerate(self.row_names) if label == row]
+        if len(found) != 1:
+            some = ", ".join(repr(label) for label in self.row_names[:5])
+            what = "several rows have" if found else "no row has"
+            raise ValueError(f"row must be a position or a label, such as {some}, however: {what} {row!r}")
+        return found[0]
+
+    def row_label(self, row: int) -> str:
+        """What the row at a position is called: by its label, or else its position."""
+        return str(row if self.row_names is None else self.row_names[row])
+
+    def output_label(self, output: int) -> str:
+        """What the output at a position is: "log-odds of yes", "price"."""
+        return name_output(self.output_names, output, self.scale)
 
     def output_position(self, output: str | int | None, row: int) -> int:
         """The position of an output; by default the largest output of the row, which is the predicted class."""
@@ -423,14 +490,13 @@ class Explanation:
         """The explanation of some rows: an int, a slice, positions or a bool mask. Rows keep their axis."""
         chosen = np.arange(len(self))[rows].reshape(-1)
         per_row = self._base.ndim == 2
-        return Explanation(
+        names = self.row_names
+        return self._like(
             base_values=self._base[chosen] if per_row else self._base,
             dividends=self._source.rows(chosen),
             values=self._values[chosen],
-            feature_names=self.feature_names,
-            output_names=self.output_names,
             data=None if self.data is None else self.data[chosen],
-            copy=False,
+            row_names=names if names is None else [names[i] for i in chosen.tolist()],
         )
 
     def __add__(self, other: Explanation) -> Explanation:
@@ -452,15 +518,11 @@ class Explanation:
             both = np.concatenate([self._source.array(), other._source.array()], axis=1)
             return indices.sum_by(both, position, len(coalitions))
 
-        return Explanation(
+        return self._like(
             base_values=self._base + other._base,
             coalitions=coalitions,
             dividends=dividends,
             values=self._values + other._values,
-            feature_names=self.feature_names,
-            output_names=self.output_names,
-            data=self.data,
-            copy=False,
         )
 
     def __radd__(self, other: object) -> Explanation:
@@ -471,15 +533,11 @@ class Explanation:
         """The explanation of a multiple of the model."""
         if not isinstance(factor, int | float | np.number):
             return NotImplemented
-        return Explanation(
+        return self._like(
             base_values=self._base * factor,
             coalitions=self.coalitions,
             dividends=lambda: self._source.array() * factor,
             values=self._values * factor,
-            feature_names=self.feature_names,
-            output_names=self.output_names,
-            data=self.data,
-            copy=False,
         )
 
     __rmul__ = __mul__
@@ -549,6 +607,16 @@ class Explanation:
 
     def _drop(self, array: Array) -> Array:
         return array[..., 0] if self._base.shape[-1] == 1 else array
+
+    def _like(self, **changes: Any) -> Explanation:
+        """An explanation of the same rows, features and outputs but for what changes."""
+        same = {
+            "feature_names": self.feature_names, "output_names": self.output_names, "row_names": self.row_names,
+            "scale": self.scale, "copy": False,
+        }  # fmt: skip
+        if "data" not in changes:
+            changes["data"] = self.data
+        return Explanation(**(same | changes))
 
     def _order(self, name: str, order: int | None) -> int:
         return order if order is not None else 1 if name in ("SV", "BV") else min(2, self.n_features)
@@ -632,6 +700,24 @@ def find_name(item: str | int, names: Sequence[str], what: str) -> int:
         hint = f"; did you mean {close[0]!r}?" if close else f"; known are {', '.join(names[:12])}"
         raise ValueError(f"unknown {what} {item!r}{hint}")
     return names.index(item)
+
+
+def name_output(names: Sequence[str], output: int, scale: str | None) -> str:
+    """What an output is, by the names of all of them and what they are together."""
+    if scale is None:
+        return names[output]
+    return scale if list(names) == ["output"] else f"{scale} of {names[output]}"
+
+
+def _as_floats(data: Array) -> Array:
+    """Cells as float64 where all of them are numbers, missing ones as NaN; else a copy as they are."""
+    import pandas as pd
+
+    if data.dtype != object:
+        return np.array(data)
+    cells = np.where(pd.isna(data), np.nan, data)
+    numbers = all(isinstance(cell, int | float | np.number | np.bool_) for cell in cells.ravel())
+    return cells.astype(np.float64) if numbers else np.array(data)
 
 
 def _frozen(array: Array, copy: bool = True) -> Array:

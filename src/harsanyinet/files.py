@@ -5,6 +5,7 @@ Knows neither explanations nor models: those say what goes into it.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -29,20 +30,41 @@ class ModelFileError(ValueError):
     """A file is not what was asked for: foreign, damaged, of another kind or from a newer version."""
 
 
-def check_place(path: str | os.PathLike[str]) -> Path:
+def check_place(path: str | os.PathLike[str], inputs: Sequence[str | os.PathLike[str]] = ()) -> Path:
     """Where a file at `path` would really be, through links; one sentence when it cannot be written there.
 
     Asked before a long computation, it saves finding out afterwards.
 
+    Args:
+        path: The place.
+        inputs: Files that are read and must not be replaced, by whatever name or link.
+
     Raises:
         FileNotFoundError: The folder does not exist.
         IsADirectoryError: A folder stands in the place of the file.
+        PermissionError: Nothing can be written there.
+        ValueError: It is one of the inputs.
     """
     target = Path(path).resolve()
     if not target.parent.is_dir():
         raise FileNotFoundError(f"cannot write {target.name}: there is no folder {target.parent}; create it first")
     if target.is_dir():
         raise IsADirectoryError(f"cannot write {path}: it is a folder; give the path of a file")
+    if target.exists() and not target.is_file():
+        return target  # a device or a pipe
+    for one in inputs:
+        if target.exists() and Path(one).exists() and target.samefile(one):
+            raise ValueError(
+                f"the output must be another file than the input, however: {path} is {one}, which would be lost; give "
+                "another path"
+            )
+    try:
+        if target.exists() and not os.access(target, os.W_OK):
+            raise PermissionError(errno.EACCES, "it may only be read")
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".", suffix=".tmp"):
+            pass
+    except OSError as error:
+        raise PermissionError(f"cannot write {path}: {error.strerror or error}; give another path") from error
     return target
 
 
@@ -60,11 +82,10 @@ def placed(path: str | os.PathLike[str]) -> Iterator[Path]:
         FileNotFoundError: The folder does not exist.
         IsADirectoryError: A folder stands in the place of the file.
     """
-    place = Path(path)
-    if place.exists() and not place.is_file() and not place.is_dir():
-        yield place
-        return
     target = check_place(path)
+    if target.exists() and not target.is_file():
+        yield Path(path)
+        return
     # A file in a temporary folder, because a temporary file would be readable by its owner only.
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".", suffix=".tmp") as folder:
         beside = Path(folder, "data")

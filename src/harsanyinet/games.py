@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm import tqdm
+
+from harsanyinet.progress import bar
 
 Masks = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -45,11 +46,11 @@ def evaluate(game: Game, n: int, *, batch_size: int = 65_536, progress: bool = T
         raise ValueError(f"batch_size must be at least 1, however: batch_size={batch_size}")
     total = 2**n
     parts: list[Floats] = []
-    with tqdm(total=total, unit="mask", desc="all coalitions", delay=2.0, disable=not progress, leave=False) as bar:
+    with bar("all coalitions", total, unit="mask", progress=progress) as shown:
         for start in range(0, total, batch_size):
             masks = _masks(start, min(start + batch_size, total), n)
             parts.append(_as_values(game(masks), len(masks)))
-            bar.update(len(masks))
+            shown.update(len(masks))
     return np.concatenate(parts)
 
 

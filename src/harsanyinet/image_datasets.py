@@ -11,7 +11,7 @@ import os
 import pickle
 import tarfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -170,21 +170,48 @@ def read_folder(folder: str | os.PathLike[str], size: tuple[int, int] | None = N
                 f"the class {name} must have at least two pictures ({' '.join(_ENDINGS)}), however: {found}; add some "
                 "or remove its folder"
             )
-    pictures, labels = [], []
-    for name, files in paths.items():
-        for path in files:
-            pictures.append(_picture(path, size))
-            labels.append(name)
-            wanted, shape = pictures[0].shape[:2], pictures[-1].shape[:2]
-            if shape != wanted:
-                raise ValueError(
-                    f"all pictures must have {wanted[0]} x {wanted[1]} pixels (height x width), as the first has, "
-                    f"however: {path} has {shape[0]} x {shape[1]}; to scale them, call read_folder(folder, "
-                    "size=(height, width))"
-                )
+    labels = np.repeat(list(paths), list(map(len, paths.values())))
+    return _together([path for files in paths.values() for path in files], size), labels
+
+
+def read_pictures(place: str | os.PathLike[str]) -> Pixels:
+    """Reads one picture, all pictures of a folder, or those of its folders, in the order of their names.
+
+    Args:
+        place: A picture; a folder of pictures; or one with a folder of pictures per class, as `read_folder` takes it.
+
+    Returns:
+        Pixels (N, height, width, channels) uint8, channels as in `read_folder`.
+
+    Raises:
+        DatasetDamagedError: A picture cannot be read.
+        ValueError: There are no pictures, or their sizes differ.
+    """
+    root = Path(place)
+    if not root.exists():
+        raise FileNotFoundError(f"cannot read {root}: there is no such picture or folder; check the path")
+    folders = [root, *(path for path in _visible(root) if path.is_dir())] if root.is_dir() else []
+    paths = [p for each in folders for p in _visible(each) if p.suffix.lower() in _ENDINGS and p.is_file()]
+    if root.is_dir() and not paths:
+        raise ValueError(f"{root} must hold pictures ({' '.join(_ENDINGS)}), however: there are none")
+    return _together(paths if root.is_dir() else [root])
+
+
+def _together(paths: Sequence[Path], size: tuple[int, int] | None = None) -> Pixels:
+    """Pictures of one size as one array, in colour where one of them is."""
+    pictures: list[Pixels] = []
+    for path in paths:
+        pictures.append(_picture(path, size))
+        wanted, shape = pictures[0].shape[:2], pictures[-1].shape[:2]
+        if shape != wanted:
+            raise ValueError(
+                f"all pictures must have {wanted[0]} x {wanted[1]} pixels (height x width), as the first has, "
+                f"however: {path} has {shape[0]} x {shape[1]}; to scale them, call read_folder(folder, "
+                "size=(height, width))"
+            )
     if any(picture.shape[2] == 3 for picture in pictures):
         pictures = [np.repeat(p, 3, axis=2) if p.shape[2] == 1 else p for p in pictures]
-    return np.stack(pictures), np.array(labels)
+    return np.stack(pictures)
 
 
 def _is_size(size: Any) -> bool:

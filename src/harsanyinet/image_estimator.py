@@ -27,6 +27,7 @@ from harsanyinet.network import check_present
 from harsanyinet.training import TrainingConfig, fit_module
 
 Array = NDArray[Any]
+Images = ArrayLike | str | os.PathLike[str]
 _CHUNK = 256  # images per pass in prediction
 
 
@@ -143,7 +144,7 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     # Fitting ------------------------------------------------------------------------------------------------------
 
-    def fit(self, images: ArrayLike | str | os.PathLike[str], y: ArrayLike | None = None) -> Self:
+    def fit(self, images: Images, y: ArrayLike | None = None) -> Self:
         """Fits to images with their labels, or to a folder that holds one folder of pictures per class.
 
         Args:
@@ -248,11 +249,12 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     # Using --------------------------------------------------------------------------------------------------------
 
-    def decision_function(self, images: ArrayLike, present: ArrayLike | None = None) -> Array:
+    def decision_function(self, images: Images, present: ArrayLike | None = None) -> Array:
         """Raw outputs: (B,), the logit of classes_[1], for two classes, else (B, K).
 
         Args:
-            images: Arrays, as for `fit`.
+            images: Arrays, as for `fit`; or the path of a picture, of a folder of pictures, or of one as for `fit`,
+                whose pictures are taken in the order of their names.
             present: (P,) or (B, P) bool, which cells are there, row by row.
         """
         parts = []
@@ -262,7 +264,7 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         out = np.concatenate(parts)
         return np.asarray(out[:, 0] if out.shape[1] == 1 else out)
 
-    def predict_proba(self, images: ArrayLike, present: ArrayLike | None = None) -> Array:
+    def predict_proba(self, images: Images, present: ArrayLike | None = None) -> Array:
         """(B, K) probabilities of classes_."""
         raw = self.decision_function(images, present)
         if raw.ndim == 1:
@@ -270,26 +272,28 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         raw = np.exp(raw - raw.max(1, keepdims=True))
         return np.asarray(raw / raw.sum(1, keepdims=True))
 
-    def predict(self, images: ArrayLike, present: ArrayLike | None = None) -> Array:
+    def predict(self, images: Images, present: ArrayLike | None = None) -> Array:
         """(B,) labels."""
         raw = self.decision_function(images, present)
         return np.asarray(self.classes_[(raw > 0).astype(int) if raw.ndim == 1 else raw.argmax(1)])
 
-    def explain(self, images: ArrayLike, present: ArrayLike | None = None) -> Explanation:
+    def explain(self, images: Images, present: ArrayLike | None = None) -> Explanation:
         """Exact Shapley values of all cells for all classes; ``ex.values.reshape(B, *model.cells_, K)`` are maps."""
         height, width = self._fitted().cells_
         (x, mask), *more = self._chunks(images, present, whole=True)
         assert not more
         names = list(map(str, self.classes_[1:] if self.network_.n_outputs == 1 else self.classes_))
         with self._threads():
-            return self.network_.explain(
+            found = self.network_.explain(
                 x, mask, output_names=names,
                 feature_names=[f"cell {row},{column}" for row in range(height) for column in range(width)],
             )  # fmt: skip
+        found.scale = "log-odds" if len(names) == 1 else "logit"
+        return found
 
-    def game(self, images: ArrayLike, row: int = 0) -> Callable[[NDArray[np.bool_]], Array]:
+    def game(self, images: Images, row: int = 0) -> Callable[[NDArray[np.bool_]], Array]:
         """The game of one image, played by real predictions: masks (m, P) bool -> raw outputs (m,) or (m, K)."""
-        pixels = _pixels(images)
+        pixels = self._seen(images)
         if not 0 <= row < len(pixels):
             raise IndexError(f"row must lie between 0 and {len(pixels) - 1}, however: row={row}")
         one = pixels[row : row + 1]
@@ -305,16 +309,25 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
         storage.save(self, path)
 
+    def _seen(self, images: Images) -> Array:
+        """Pixels of images or pictures; of grey pictures in three channels where the model has three."""
+        self._fitted()
+        if not isinstance(images, str | os.PathLike):
+            return _pixels(images)
+        from harsanyinet.image_datasets import read_pictures
+
+        pixels: Array = read_pictures(images)
+        return np.repeat(pixels, 3, axis=3) if pixels.shape[3] == 1 and self.image_shape_[2] == 3 else pixels
+
     def _fitted(self) -> Self:
         check_is_fitted(self)
         return self
 
     def _chunks(
-        self, images: ArrayLike, present: ArrayLike | None, whole: bool = False
+        self, images: Images, present: ArrayLike | None, whole: bool = False
     ) -> Iterator[tuple[Tensor, Tensor | None]]:
         """Checked and standardised images with their masks, a few at a time."""
-        self._fitted()
-        pixels = _pixels(images)
+        pixels = self._seen(images)
         if pixels.shape[1:] != self.image_shape_:
             wanted, found = (" x ".join(map(str, shape)) for shape in (self.image_shape_, pixels.shape[1:]))
             raise ValueError(f"images must be {wanted} (height, width, channels), as in fit, however: {found}")

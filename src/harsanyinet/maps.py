@@ -100,7 +100,7 @@ def plot_maps(
         ScalarMappable(Normalize(-limit, limit), COLOURS), ax=axes, shrink=min(1.0, 2.5 / len(ex) + 0.3), pad=0.01,
         extend="both" if np.abs(values).max() > limit else "neither",
     )  # fmt: skip
-    scale.set_label("Shapley value (raw output)", fontsize=8)
+    scale.set_label(f"Shapley value ({ex.scale or 'output'})", fontsize=8)
     scale.ax.tick_params(labelsize=7)
     return figure
 

@@ -7,14 +7,15 @@ Where a sign matters, red shades are positive and blue shades negative.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from itertools import takewhile
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from harsanyinet.explanation import Explanation, find_name, need_package
+from harsanyinet.explanation import Explanation, find_name, name_output, need_package
 from harsanyinet.tables.effects import Axis, PairEffect, SingleEffect, pair_effect, single_effect
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 POSITIVE, NEGATIVE, NEUTRAL = "#d55e00", "#0072b2", "#555555"  # Okabe and Ito
 MAX_FEATURES = 15
 """How many features `plot_interactions` and `plot_network` show: the strongest of the row."""
+WEAKEST_EDGE = 0.03
+"""Edges of `plot_network` that are weaker than this share of the strongest are left out."""
 MAX_BARS = 40
 """How many categories `plot_shape` shows: those with the strongest effects."""
 
@@ -32,7 +35,13 @@ Array = NDArray[Any]
 
 
 def plot_waterfall(
-    ex: Explanation, row: int = 0, output: str | int | None = None, max_display: int = 10, ax: Axes | None = None
+    ex: Explanation,
+    row: int | Hashable = 0,
+    output: str | int | None = None,
+    max_display: int = 10,
+    ax: Axes | None = None,
+    *,
+    scale: Literal["raw", "probability"] = "raw",
 ) -> Axes:
     """One row from the base value (every feature absent) to its output, one bar per Shapley value.
 
@@ -41,29 +50,40 @@ def plot_waterfall(
 
     Args:
         ex: The explanation.
-        row: Position of the row.
+        row: Position of the row, or its label.
         output: Name or position; by default the row's largest output.
         max_display: Number of bars; the weakest features share the last one.
         ax: Where to draw.
+        scale: "probability" for the exact Shapley values of the predicted probability, of classifiers with up to 20
+            features: see `Explanation.probability_values`.
     """
-    values, base, row, name = _one_row(ex, row, output)
+    values, base, row, k = _one_row(ex, row, output)
+    what = _label(ex.output_label(k), 60)
+    if scale == "probability":
+        one = ex[row]
+        values = one.probability_values().reshape(ex.n_features, -1)[:, k]
+        base = float(one.probabilities(np.zeros(ex.n_features, dtype=bool)).reshape(-1)[k])
+        what = _label(f"probability of {ex.output_names[k]}", 60)
+    elif scale != "raw":
+        raise ValueError(f"scale must be raw or probability, however: scale={scale!r}")
     shown, rest = _strongest(np.abs(values), max_display)
     cells = None if ex.data is None else ex.data[row]
-    labels = [_label(ex.feature_names[i]) + ("" if cells is None else f" = {_cell(cells[i])}") for i in shown]
+    names = _labels(ex.feature_names)
+    labels = [names[i] + ("" if cells is None else f" = {_cell(cells[i])}") for i in shown]
     widths = [float(values[i]) for i in shown]
     if len(rest):
         labels.append(_others(len(rest)))
         widths.append(float(values[rest].sum()))
     ax = _steps(ax, labels, widths, ("base value", base), "output")
-    ax.set_xlabel("base value + Shapley value (raw output)")
-    ax.set_title(f"{name}, row {row}", fontsize=10)
+    ax.set_xlabel(f"{what}: base value + Shapley values")
+    ax.set_title(_title(what, _row(ex, row)), fontsize=10)
     return ax
 
 
 def plot_contrast(
     ex: Explanation,
-    row: int,
-    reference: int,
+    row: int | Hashable,
+    reference: int | Hashable,
     output: str | int | None = None,
     max_display: int = 10,
     ax: Axes | None = None,
@@ -74,18 +94,19 @@ def plot_contrast(
 
     Args:
         ex: The explanation.
-        row: Position of the row in question.
-        reference: Position of the row that it is compared with.
+        row: Position or label of the row in question.
+        reference: Position or label of the row that it is compared with.
         output: Name or position; by default the largest output of the row in question.
         max_display: Number of bars; the weakest features share the last one.
         ax: Where to draw.
     """
-    _, base, row, name = _one_row(ex, row, output)
-    k = ex.output_position(output, row)
+    _, base, row, k = _one_row(ex, row, output)
     _, other_base, reference, _ = _one_row(ex, reference, k)
+    what = _label(ex.output_label(k), 60)
     changes = ex.contrast(row, reference).reshape(ex.n_features, -1)[:, k].astype(np.float64)
     shown, rest = _strongest(np.abs(changes), max_display)
-    labels = [_label(ex.feature_names[i]) for i in shown]
+    names = _labels(ex.feature_names)
+    labels = [names[i] for i in shown]
     if ex.data is not None:
         labels = [_compared(label, *ex.data[[row, reference], i]) for label, i in zip(labels, shown, strict=True)]
     widths = [float(changes[i]) for i in shown]
@@ -96,9 +117,10 @@ def plot_contrast(
         labels.append("features held fixed")
         widths.append(base - other_base)
     start = float(ex.outputs.reshape(len(ex), -1)[reference, k])
-    ax = _steps(ax, labels, widths, (f"output of row {reference}", start), f"output of row {row}")
-    ax.set_xlabel("difference of Shapley values (raw output)")
-    ax.set_title(f"{name}, row {row} against row {reference}", fontsize=10)
+    here, there = _row(ex, row), _row(ex, reference)
+    ax = _steps(ax, labels, widths, (f"output of {there}", start), f"output of {here}")
+    ax.set_xlabel(f"{what}: differences of Shapley values")
+    ax.set_title(_title(what, f"{here} against {there}"), fontsize=10)
     return ax
 
 
@@ -116,7 +138,8 @@ def plot_bar(ex: Explanation, output: str | int | None = None, max_display: int 
     k = None if output is None and strength.shape[1] > 1 else ex.output_position(output, 0)
     strength = strength.mean(axis=1) if k is None else strength[:, k]
     shown, rest = _strongest(strength, max_display)
-    labels = [_label(ex.feature_names[i]) for i in shown]
+    names = _labels(ex.feature_names)
+    labels = [names[i] for i in shown]
     widths = [float(strength[i]) for i in shown]
     if len(rest):
         labels.append(_others(len(rest)))
@@ -130,8 +153,8 @@ def plot_bar(ex: Explanation, output: str | int | None = None, max_display: int 
     _clean(ax)
     ax.set_xlim(0, 1.15 * max(widths) or 1.0)
     ax.set_ylim(-0.6, len(widths) - 0.4)
-    ax.set_xlabel("mean |Shapley value (raw output)|")
-    what = f"mean of {len(ex.output_names)} outputs" if k is None else _label(ex.output_names[k])
+    what = f"mean of {len(ex.output_names)} outputs" if k is None else _label(ex.output_label(k), 60)
+    ax.set_xlabel(_title("mean |Shapley value|", what))
     ax.set_title(f"{what}, {_count(len(ex), 'row')}", fontsize=10)
     return ax
 
@@ -155,7 +178,8 @@ def plot_beeswarm(
     shap = need_package("shap", "plots")
     values = _all_outputs(ex)[:, :, k]
     shown, rest = _strongest(np.abs(values).mean(axis=0), max_display)
-    columns, labels = [values[:, i] for i in shown], [_label(ex.feature_names[i]) for i in shown]
+    names = _labels(ex.feature_names)
+    columns, labels = [values[:, i] for i in shown], [names[i] for i in shown]
     colours = [] if ex.data is None else [_colours(ex.data[:, i]) for i in shown]
     for at, (_, kinds) in enumerate(colours):
         if kinds:
@@ -187,32 +211,36 @@ def plot_beeswarm(
         np.random.set_state(state)  # noqa: NPY002
     ax.tick_params(axis="y", labelsize=10)
     ax.tick_params(axis="x", labelsize=10)
-    ax.set_xlabel("Shapley value (raw output)", fontsize=10)
-    ax.set_title(f"{_label(ex.output_names[k])}, {_count(len(ex), 'row')}", fontsize=10)
+    what = _label(ex.output_label(k), 60)
+    ax.set_xlabel(f"Shapley value, {what}", fontsize=10)
+    ax.set_title(f"{what}, {_count(len(ex), 'row')}", fontsize=10)
     return ax
 
 
 def plot_interactions(
-    ex: Explanation, row: int = 0, output: str | int | None = None, index: str = "SII", ax: Axes | None = None
+    ex: Explanation,
+    row: int | Hashable = 0,
+    output: str | int | None = None,
+    index: str = "SII",
+    ax: Axes | None = None,
 ) -> Axes:
     """A heat map of one row's pair interactions, with single features on the diagonal.
 
     Args:
         ex: The explanation. Of more than `MAX_FEATURES` features, the strongest are shown, in their own order.
-        row: Position of the row.
+        row: Position of the row, or its label.
         output: Name or position; by default the row's largest output.
         index: SII (the diagonal holds Shapley values), k-SII, STII, FSII, BII or Moebius, of order 2.
         ax: Where to draw.
     """
-    _, _, row, name = _one_row(ex, row, output)
-    k = ex.output_position(output, row)
+    _, _, row, k = _one_row(ex, row, output)
     found = ex[row].index(index, min(2, ex.n_features))
     numbers = found.values.reshape(len(found.sets), len(ex.output_names))[:, k]
     matrix = np.zeros((ex.n_features, ex.n_features))
     for members, number in zip(found.sets, numbers, strict=True):
         matrix[members[0], members[-1]] = matrix[members[-1], members[0]] = number
     kept = _kept(np.abs(matrix).sum(axis=0))
-    matrix, labels, n = matrix[np.ix_(kept, kept)], [_label(ex.feature_names[i]) for i in kept], len(kept)
+    matrix, labels, n = matrix[np.ix_(kept, kept)], [_labels(ex.feature_names)[i] for i in kept], len(kept)
     side = 0.52 * n
     longest = 0.075 * max(map(len, labels))
     ax = new_axes(ax, max(side + longest + 1.6, 5.0), max(side + longest + 1.0, 3.6))
@@ -231,13 +259,16 @@ def plot_interactions(
     ax.grid(which="minor", color="white", linewidth=1)
     ax.tick_params(which="both", length=0)
     ax.spines[:].set_visible(False)
-    ax.figure.colorbar(image, ax=ax, fraction=0.05, pad=0.03, label=f"{index} (raw output)")
-    diagonal = {"SII": "Shapley value (raw output)", "BII": "Banzhaf value (raw output)"}
-    ax.set_title(f"{name}, row {row}{_of_all(n, ex)}\ndiagonal: {diagonal.get(index, 'single features')}", fontsize=10)
+    ax.figure.colorbar(image, ax=ax, fraction=0.05, pad=0.03, label=f"{index}, {_label(ex.output_label(k))}")
+    diagonal = {"SII": "Shapley values", "BII": "Banzhaf values"}.get(index, "single features")
+    what = _title(_label(ex.output_label(k), 60), f"{_row(ex, row)}{_of_all(n, ex)}")
+    ax.set_title(f"{what}\ndiagonal: {diagonal}", fontsize=10)
     return ax
 
 
-def plot_network(ex: Explanation, row: int = 0, output: str | int | None = None, ax: Axes | None = None) -> Axes:
+def plot_network(
+    ex: Explanation, row: int | Hashable = 0, output: str | int | None = None, ax: Axes | None = None
+) -> Axes:
     """One row's Shapley interaction index of order 2 as a graph: features are nodes and pairs are edges.
 
     Drawn by `shapiq.network_plot`, which always opens a figure of its own: its drawing is copied to the axes and that
@@ -245,11 +276,11 @@ def plot_network(ex: Explanation, row: int = 0, output: str | int | None = None,
 
     Args:
         ex: The explanation. Of more than `MAX_FEATURES` features, the strongest are shown.
-        row: Position of the row.
+        row: Position of the row, or its label.
         output: Name or position; by default the row's largest output.
         ax: Where to draw.
     """
-    _, _, row, name = _one_row(ex, row, output)
+    _, _, row, k = _one_row(ex, row, output)
     shapiq = need_package("shapiq", "plots")
     plt = need_package("matplotlib.pyplot", "plots")
     found = ex.to_shapiq(row, "SII", min(2, ex.n_features), output)
@@ -261,14 +292,13 @@ def plot_network(ex: Explanation, row: int = 0, output: str | int | None = None,
         found, n = found.get_subset(_kept(strength).tolist()), MAX_FEATURES
     drawn = None
     if strength.any():
-        names = {i: _label(feature) for i, feature in enumerate(ex.feature_names)}
+        names = dict(enumerate(_labels(ex.feature_names)))
         with np.errstate(invalid="ignore"):  # shapiq divides by zero to place the label of a single node
             figure, drawn = shapiq.network_plot(found, feature_names=names, show=False)
         plt.close(figure)
     ax = new_axes(ax, 5.7 + 0.15 * min(40, max(map(len, ex.feature_names))), 6.5)
-    ax.set_title(
-        f"{name}, row {row}{_of_all(n, ex)}\nnodes: Shapley value (raw output), edges: SII of pairs", fontsize=10
-    )
+    what = _title(_label(ex.output_label(k), 60), f"{_row(ex, row)}{_of_all(n, ex)}")
+    ax.set_title(f"{what}\nnodes: Shapley values, edges: SII of pairs", fontsize=10)
     ax.set_axis_off()
     if drawn is None:
         ax.text(0.5, 0.5, "every interaction is zero", ha="center", va="center", transform=ax.transAxes)
@@ -302,7 +332,7 @@ def plot_order_spectrum(ex: Explanation, ax: Axes | None = None) -> Axes:
     ax.set_xlabel("order: number of features in the coalition")
     ax.set_ylabel("share of the sum of |dividends| (%)")
     k = len(ex.output_names)
-    what = _label(ex.output_names[0]) if k == 1 else f"{k} outputs"
+    what = _label(ex.output_label(0), 60) if k == 1 else f"{k} outputs"
     ax.set_title(
         f"{what}, {_count(len(ex), 'row')}" + ("" if len(occurring) else "\nevery dividend is zero"), fontsize=10
     )
@@ -342,7 +372,7 @@ def plot_shape(
         raise ValueError(f"a plot needs at least one value, however: column {effect.axis.name!r} has none")
     held = None if X is None else effect.axis.data(X)
     draw = _shape_bars if effect.axis.few else _shape_steps
-    return draw(effect, heights, held, _label(effect.output_names[k]), ax)
+    return draw(effect, heights, held, _label(name_output(effect.output_names, k, effect.scale)), ax)
 
 
 def plot_pair(
@@ -374,7 +404,7 @@ def plot_pair(
             raise ValueError(f"a plot needs at least one value, however: column {axis.name!r} has none")
     table = effect.table.reshape(len(across.values), len(up.values), -1)[:, :, k].T.astype(np.float64)
     n_up, n_across = table.shape
-    labels = [[_ends(label, 24) for label in axis.labels] for axis in effect.axes]
+    labels = [_labels(axis.labels, 24) for axis in effect.axes]
     longest = [0.075 * max(map(len, some)) for some in labels]  # inches
     ax = new_axes(
         ax, min(max(0.34 * n_across, 3.0), 8.0) + longest[1] + 1.8, min(max(0.3 * n_up, 2.6), 7.0) + longest[0] + 1.2
@@ -389,19 +419,19 @@ def plot_pair(
         room = max(1, int(pixels / ax.figure.dpi / 0.2))  # five labels to the inch
         step = -(-len(words) // room)
         side.set_ticks(range(0, len(words), step), words[::step], fontsize=9)
-    if longest[0] * 1.1 > extent.width / ax.figure.dpi / n_across:
+    if longest[0] * 1.5 > extent.width / ax.figure.dpi / n_across:  # the bar of colours will take some of it
         ax.tick_params(axis="x", rotation=90)
     if up.column.kind == "category":
         ax.invert_yaxis()  # the most frequent one on top
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
-    ax.set_xlabel(_label(across.name))
-    ax.set_ylabel(_label(up.name))
-    ax.figure.colorbar(image, ax=ax, fraction=0.05, pad=0.03, label="effect of both together (raw output)")
-    name = _label(effect.output_names[k])
-    ax.set_title(
-        f"{name}: beyond what each adds by itself" if limit else f"{name}: the two never act as a pair", fontsize=10
-    )
+    names = _labels([across.name, up.name])
+    ax.set_xlabel(names[0])
+    ax.set_ylabel(names[1])
+    name = _label(name_output(effect.output_names, k, effect.scale))
+    ax.figure.colorbar(image, ax=ax, fraction=0.05, pad=0.03, label=_title("effect of both together", name, longest=44))
+    found = "beyond what each adds by itself" if limit else "the two never act as a pair"
+    ax.set_title(_title(name, found, between=": ", longest=50), fontsize=10)
     return ax
 
 
@@ -423,7 +453,7 @@ def plot_fields(
     """
     blocks = _blocks(fields)
     n = blocks[0].shape[1]
-    names = [f"x{i}" for i in range(n)] if feature_names is None else [_label(str(name)) for name in feature_names]
+    names = [f"x{i}" for i in range(n)] if feature_names is None else _labels(list(map(str, feature_names)))
     if len(names) != n:
         raise ValueError(f"feature_names must be {n} names, however: {len(names)} given")
     if max_units < len(blocks):
@@ -485,8 +515,9 @@ def _shape_steps(effect: SingleEffect, heights: Array, held: Array | None, name:
         notes.append(f"grey: {_count(len(numbers), 'row')}")
     ax.spines[["top", "right"]].set_visible(False)
     ax.set_xlabel(_label(effect.axis.name))
-    ax.set_ylabel("effect (raw output)")
-    ax.set_title(f"{name}: {_by_itself(effect, heights)}\n({', '.join(notes)})", fontsize=10)
+    ax.set_ylabel(_title("effect", name, longest=36))
+    title = _title(name, _by_itself(effect, heights), between=": ")
+    ax.set_title(f"{title}\n({', '.join(notes)})", fontsize=10)
     return ax
 
 
@@ -511,7 +542,7 @@ def _shape_bars(effect: SingleEffect, heights: Array, held: Array | None, name: 
     """A bar for each category, or for each side of the one border between numbers."""
     strongest = np.argsort(-np.abs(heights), kind="stable")[:MAX_BARS]
     order = strongest[np.argsort(heights[strongest], kind="stable")]
-    labels = [_ends(effect.axis.labels[i], 40) for i in order]
+    labels = [_labels(effect.axis.labels)[i] for i in order]
     if held is not None:
         counts = effect.axis.counts(held)
         labels = [f"{label} ({_percent(counts[i], counts.sum())})" for label, i in zip(labels, order, strict=True)]
@@ -527,10 +558,11 @@ def _shape_bars(effect: SingleEffect, heights: Array, held: Array | None, name: 
     room = 0.25 * (high - low) or 1.0  # for the numbers
     ax.set_xlim(low - room * (low < 0), high + room * (high > 0 or low == 0))
     _clean(ax)
-    ax.set_xlabel("effect (raw output)")
+    ax.set_xlabel(f"effect, {name}")
     kept = "" if len(bars) == len(heights) else f", {len(bars)} strongest of {len(heights)}"
     notes = [_zero(effect)] + ([] if held is None else [f"in brackets: {_count(int(counts.sum()), 'row')}"])
-    ax.set_title(f"{name}: {_by_itself(effect, heights)}{kept}\n({', '.join(notes)})", fontsize=10)
+    title = _title(name, f"{_by_itself(effect, heights)}{kept}", between=": ")
+    ax.set_title(f"{title}\n({', '.join(notes)})", fontsize=10)
     return ax
 
 
@@ -571,13 +603,18 @@ def _all_outputs(ex: Explanation) -> Array:
     return ex.values.reshape(len(ex), ex.n_features, len(ex.output_names))
 
 
-def _one_row(ex: Explanation, row: int, output: str | int | None) -> tuple[Array, float, int, str]:
-    """The values (P,) and the base value of one row and output, the row's position and the output's name."""
+def _one_row(ex: Explanation, row: int | Hashable, output: str | int | None) -> tuple[Array, float, int, int]:
+    """The values (P,) and the base value of one row and output, and the positions of both."""
     _check_rows(ex)
     row = ex.row_position(row)
     k = ex.output_position(output, row)
     base = float(np.ravel(ex[row].base_values)[k])
-    return _all_outputs(ex)[row, :, k].astype(np.float64), base, row, _label(ex.output_names[k])
+    return _all_outputs(ex)[row, :, k].astype(np.float64), base, row, k
+
+
+def _row(ex: Explanation, row: int) -> str:
+    named = ex.row_names is not None and isinstance(ex.row_names[row], str)
+    return f"{'' if named else 'row '}{_label(ex.row_label(row))}"
 
 
 def _strongest(strength: Array, max_display: int) -> tuple[Array, Array]:
@@ -626,13 +663,31 @@ def _blocks(fields: Any) -> list[NDArray[np.bool_]]:
 
 
 def _label(name: str, longest: int = 40) -> str:
-    """A name as matplotlib shall print it: not too long, and without mathematics between dollar signs."""
-    return (name if len(name) <= longest else f"{name[: longest - 1]}…").replace("$", r"\$")
+    """A name as matplotlib shall print it: without its middle where it is too long, and without mathematics."""
+    head = longest - 1 - longest // 3
+    return (name if len(name) <= longest else f"{name[:head]}…{name[-(longest // 3) :]}").replace("$", r"\$")
 
 
-def _ends(text: str, longest: int) -> str:
-    """A label without its middle where it is too long, since many of them may start alike."""
-    return _label(text if len(text) <= longest else f"{text[: longest - 11]}…{text[-10:]}")
+def _labels(names: Sequence[str], longest: int = 40) -> list[str]:
+    """Names as labels that differ, as the names do; those that differ in the middle only show it, or their number."""
+    found = [_label(name, longest) for name in names]
+    alike: dict[str, list[int]] = {}
+    for i, label in enumerate(found):
+        alike.setdefault(label, []).append(i)
+    for same in alike.values():
+        if len(same) > 1:
+            letters = zip(*(names[i] for i in same), strict=False)
+            start = len(list(takewhile(lambda some: len(set(some)) == 1, letters)))
+            room = longest - 10
+            for i in same:
+                found[i] = _label(f"{names[i][:8]}…{names[i][max(8, start - 8) :][:room]}…", longest)
+    return [label if found.count(label) == 1 else f"{label} ({i})" for i, label in enumerate(found)]
+
+
+def _title(first: str, second: str, *, between: str = ", ", longest: int = 70) -> str:
+    """Two parts in one line, or in two where one would be too long."""
+    together = f"{first}{between}{second}"
+    return together if len(together) <= longest else f"{first}{between.rstrip()}\n{second}"
 
 
 def _compared(label: str, cell: Any, other: Any) -> str:
@@ -728,11 +783,20 @@ def _copy_network(drawn: Axes, ax: Axes) -> None:
         ax.add_patch(patches.Circle((x / distance, y / distance), 0.0625, facecolor="white", edgecolor="#999999"))
         side = "center" if abs(x) < 0.1 else "left" if x > 0 else "right"
         labels.append(ax.text(0.93 * x, y, text.get_text(), ha=side, va="center", fontsize=size))
-    for patch in drawn.patches:
+    every: list[Any] = list(drawn.patches)
+    nodes = [patch for patch in every if max(patch.get_path().get_extents().size) < 0.25]  # they are small
+    strongest = max((patch.get_alpha() for patch in every if patch not in nodes), default=1.0)
+    for patch in every:
         copy = patches.PathPatch(patch.get_path())
         copy.update_from(patch)
         copy.set_transform(ax.transData)
-        copy.set_edgecolor("#999999" if patch.get_alpha() == 1.0 else "none")
+        copy.set_edgecolor("#999999")
+        if patch not in nodes:  # shapiq measures them by the strongest node, beside which most would be invisible
+            share = patch.get_alpha() / strongest
+            if share < WEAKEST_EDGE:
+                continue
+            colour = patch.get_facecolor()[:3]
+            copy.set(alpha=0.1 + 0.8 * share, linewidth=0.5 + 2.5 * share, facecolor=colour, edgecolor=colour)
         ax.add_patch(copy)
     wide = max(label.get_window_extent().width for label in labels) / room
     half = max(1.3, 1.12 / max(0.3, 1 - 2 * wide))  # leaves room for the longest label on both sides

@@ -7,14 +7,14 @@ fitted model expect, so that every part of a file is understood in the same way,
 from __future__ import annotations
 
 import gzip
+import shutil
 import sys
+import tempfile
 import warnings
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import pandas as pd
@@ -23,30 +23,44 @@ from numpy.typing import NDArray
 from harsanyinet import files
 from harsanyinet.tables.bins import Column
 from harsanyinet.tables.frames import as_texts, pick_columns
+from harsanyinet.textfiles import Dialect, Place, damaged, dialect_of, open_text
 
-Place = str | PathLike[str]
 _SEPARATORS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
 _EXACT = tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1)
 _PARQUET = (".parquet", ".pq")
 _SUFFIXES = "a name that ends in .csv, .tsv, .csv.gz, .tsv.gz or .parquet"
+STANDARD = "-"
+"""Stands for standard input or output."""
 
 
-def read_table(path: Place, *, missing: Sequence[str] = (), text: Sequence[str] = ()) -> pd.DataFrame:
+class Reading(TypedDict, total=False):
+    """How to read a file; Parquet knows all but the first by itself."""
+
+    missing: Sequence[str]
+    """What stands for a missing value, besides empty cells and what pandas takes for one (NA, NaN, null)."""
+    delimiter: str | None
+    """Between two cells; by default found out."""
+    encoding: str | None
+    """By default UTF-8 or, where the file starts with its mark, UTF-16."""
+
+
+def read_table(path: Place, *, text: Sequence[str] = (), **reading: Unpack[Reading]) -> pd.DataFrame:
     """Reads a whole table.
 
     Args:
         path: A CSV or TSV with one line of names, or a Parquet file.
-        missing: What stands for a missing value, besides empty cells and what pandas takes for one (NA, NaN, null).
         text: Columns of a CSV to read as text although they look like numbers; leading zeros stay.
+        **reading: See `Reading`.
     """
-    separator = _separator(path)
+    separator, missing = _separator(path), reading.get("missing", ())
     with _reading(path):
         if separator is None:
             table = _open_parquet(path).read()
             frame = _of_arrow(table, missing)
         else:
-            _names_of_csv(path, separator)
-            frame = pd.read_csv(path, **_options(separator, missing), dtype=dict.fromkeys(text, str))
+            dialect = _dialect(path, separator, reading)
+            with open_text(path, dialect.encoding) as file:
+                frame = pd.read_csv(file, **_options(dialect, missing), dtype=dict.fromkeys(text, str))
     if not len(frame):
         raise ValueError(f"{path} must have at least one row below its column names, however: it has none")
     return frame
@@ -61,7 +75,7 @@ def count_rows(path: Place) -> int | None:
 
 
 def read_rows_for(
-    columns: Sequence[Column], path: Place, *, rows: int, missing: Sequence[str] = ()
+    columns: Sequence[Column], path: Place, *, rows: int, keep: Sequence[str] = (), **reading: Unpack[Reading]
 ) -> Iterator[pd.DataFrame]:
     """Reads a table a few rows at a time, as a model needs it: its columns, in its order, with its types.
 
@@ -69,7 +83,8 @@ def read_rows_for(
         columns: Those of a fitted model. The file may have others besides, in any order.
         path: As for `read_table`.
         rows: How many at a time.
-        missing: As for `read_table`.
+        keep: Other columns, which follow those of the model; of a text file as they are written there.
+        **reading: See `Reading`.
 
     Yields:
         Frames whose categories are text, as the model knows them, and whose numbers are float64; the index counts
@@ -81,9 +96,10 @@ def read_rows_for(
     if rows < 1:
         raise ValueError(f"rows to read at a time must be positive, however: {rows}")
     found = 0
-    for frame in _chunks(path, rows, columns, missing):
+    for frame in _chunks(path, rows, columns, keep, reading):
         found += len(frame)
-        yield pd.DataFrame({column.name: _as_column(frame[column.name], column, path) for column in columns})
+        parts = {column.name: _as_column(frame[column.name], column, path) for column in columns}
+        yield pd.DataFrame(parts | {name: frame[name] for name in keep})
     if not found:
         raise ValueError(f"{path} must have at least one row below its column names, however: it has none")
 
@@ -93,7 +109,7 @@ def writing_table(path: Place | None) -> Iterator[Callable[[pd.DataFrame], None]
     """Gives a function that appends frames of equal columns to a table file; see `files.placed` for what it promises.
 
     Args:
-        path: The suffix decides between CSV, TSV and Parquet. None writes CSV to stdout.
+        path: The suffix decides between CSV, TSV and Parquet. None or "-" writes CSV to stdout.
 
     Examples:
         >>> with writing_table(None) as write:
@@ -103,11 +119,12 @@ def writing_table(path: Place | None) -> Iterator[Callable[[pd.DataFrame], None]
         1
         2
     """
-    separator = "," if path is None else _separator(path)
+    to_stdout = path is None or str(path) == STANDARD
+    separator = "," if path is None or to_stdout else _separator(path)
     arrow: Any = None if separator else _pyarrow()
     with ExitStack() as stack:
         target: Any = sys.stdout
-        if path is not None:
+        if path is not None and not to_stdout:
             target = stack.enter_context(files.placed(path))
             if separator and Path(path).suffix.lower() == ".gz":
                 target = stack.enter_context(gzip.open(target, "wt", encoding="utf-8", newline=""))
@@ -167,43 +184,66 @@ def _reading(path: Place) -> Iterator[None]:
     if Path(path).is_dir():
         raise IsADirectoryError(f"cannot read {path}: it is a folder; give the path of the file itself")
     try:
-        yield
-    except pd.errors.EmptyDataError as error:
-        raise ValueError(f"{path} must start with a line of column names, however: it is empty") from error
+        with damaged(path):
+            yield
     except pd.errors.ParserWarning as error:
         raise ValueError(
             f"{path} must have one name for each column, however: its first row has more fields than its line of names"
         ) from error
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} must be text in UTF-8, however: byte {error.start} is not; save it again") from error
-    except (pd.errors.ParserError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+    except pd.errors.ParserError as error:
         reason = " ".join(str(error).split()).removeprefix("Error tokenizing data. C error: ")
-        raise ValueError(f"cannot read {path}: it is damaged or not a table ({reason})") from error
+        raise ValueError(
+            f"cannot read {path}: it is damaged or not a table ({reason}); if its delimiter was mistaken, name it "
+            "(--delimiter)"
+        ) from error
 
 
-def _options(separator: str, missing: Sequence[str]) -> dict[str, Any]:
+@contextmanager
+def seekable(path: Place) -> Iterator[Place]:
+    """The path of a file that can be read twice: for "-" a copy of what comes on standard input."""
+    if str(path) != STANDARD:
+        yield path
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        head = sys.stdin.buffer.read(4)
+        suffix = ".parquet" if head == b"PAR1" else ".csv.gz" if head[:2] == b"\x1f\x8b" else ".csv"
+        copy = Path(folder, f"input{suffix}")
+        with copy.open("wb") as file:
+            file.write(head)
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        try:
+            yield copy
+        except (ValueError, OSError) as error:
+            raise ValueError(str(error).replace(str(copy), "standard input")) from error
+
+
+def _options(dialect: Dialect, missing: Sequence[str]) -> dict[str, Any]:
     return {
-        "sep": separator,
-        "na_values": list(missing),
-        "skipinitialspace": True,
+        "sep": dialect.delimiter,
+        "decimal": dialect.decimal,
+        "na_values": [*missing, *(f" {marker}" for marker in missing)],  # spaces after a delimiter stay, as in pandas
         "index_col": False,
         "low_memory": False,  # types come from all rows together
-        "encoding": "utf-8-sig",
         # A number falls on the side of a border that it fell on in fit. Newer pandas reads numbers exactly anyway.
         **({} if _EXACT else {"float_precision": "round_trip"}),
     }
 
 
-def _names_of_csv(path: Place, separator: str) -> list[str]:
-    with warnings.catch_warnings():
+def _dialect(path: Place, separator: str, reading: Reading) -> Dialect:
+    """How a text file is written; that no row is longer than the line of names is seen at the first one."""
+    dialect = dialect_of(path, separator, reading.get("delimiter"), reading.get("encoding"))
+    with warnings.catch_warnings(), open_text(path, dialect.encoding) as file:
         warnings.simplefilter("error", pd.errors.ParserWarning)
-        return [str(name) for name in pd.read_csv(path, **_options(separator, ()), dtype=str, nrows=1).columns]
+        pd.read_csv(file, **_options(dialect, ()), dtype=str, nrows=1)
+    return dialect
 
 
-def _chunks(path: Place, rows: int, columns: Sequence[Column], missing: Sequence[str]) -> Iterator[pd.DataFrame]:
+def _chunks(
+    path: Place, rows: int, columns: Sequence[Column], keep: Sequence[str], reading: Reading
+) -> Iterator[pd.DataFrame]:
     """Frames of some rows of a file, with at least the columns asked for."""
-    names = [column.name for column in columns]
-    separator = _separator(path)
+    names = [*(column.name for column in columns), *keep]
+    separator, missing = _separator(path), reading.get("missing", ())
     with _reading(path):
         if separator is None:
             file = _open_parquet(path)
@@ -215,12 +255,16 @@ def _chunks(path: Place, rows: int, columns: Sequence[Column], missing: Sequence
                 start += len(frame)
                 yield frame
             return
-        have = _names_of_csv(path, separator)
-        _check_names(have, names, path)
-        as_text = {column.name: str for column in columns if column.kind == "category"}
-        options = _options(separator, missing) | {"skip_blank_lines": len(have) > 1}
-        with pd.read_csv(path, **options, dtype=as_text, chunksize=rows) as reader:  # usecols would hide long rows
-            yield from reader
+        dialect = _dialect(path, separator, reading)
+        _check_names(dialect.names, names, path)
+        options: dict[str, Any] = _options(dialect, missing) | {
+            "skip_blank_lines": len(dialect.names) > 1,
+            "dtype": {column.name: str for column in columns if column.kind != "number"},
+            "converters": dict.fromkeys(keep, "={}".format),  # else pandas would take an NA for a missing value
+        }
+        with open_text(path, dialect.encoding) as text, pd.read_csv(text, **options, chunksize=rows) as reader:
+            for frame in reader:  # all columns: usecols would hide long rows
+                yield frame.assign(**{name: frame[name].str[1:] for name in keep})
 
 
 def _check_names(have: Sequence[str], names: Sequence[str], path: Place) -> None:
@@ -233,6 +277,8 @@ def _check_names(have: Sequence[str], names: Sequence[str], path: Place) -> None
 def _as_column(values: pd.Series[Any], column: Column, path: Place) -> pd.Series[Any]:
     if column.kind == "category":
         return pd.Series(_as_known_texts(values, column), index=values.index, dtype=object)
+    if column.kind == "date":
+        return values
     return pd.Series(_as_numbers(values, column, path), index=values.index)
 
 

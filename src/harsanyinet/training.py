@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import io
-import logging
 import math
 import pickle
 import time
@@ -20,11 +19,9 @@ import numpy as np
 import torch
 from torch import Generator, Tensor, nn
 from torch.optim import SGD, AdamW, Optimizer
-from tqdm import tqdm
 
 from harsanyinet.files import check_place, write_beside
-
-logger = logging.getLogger(__name__)
+from harsanyinet.progress import bar
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 OptimizerName = Literal["adamw", "sgd"]
@@ -103,7 +100,6 @@ class History:
     train_loss: tuple[float, ...]
     validation_loss: tuple[float, ...]
     best_epoch: int | None
-    interrupted: bool
     seconds: float
 
 
@@ -308,10 +304,10 @@ def _mark(config: TrainingConfig, seed: int, rows: _Rows, module: nn.Module, abo
     )
 
 
-def _counted(batches: Iterable[_Rows], bar: tqdm[Any]) -> Iterator[_Rows]:
+def _counted(batches: Iterable[_Rows], shown: Any) -> Iterator[_Rows]:
     for batch in batches:
         yield batch
-        bar.update()
+        shown.update()
 
 
 def fit_module(
@@ -333,8 +329,8 @@ def fit_module(
 ) -> History:
     """Trains `module` in place and leaves it in eval mode, with validation rows at the weights of its best epoch.
 
-    Ctrl-C ends the training early: the best weights so far stay, and nothing is raised. The same seed gives the same
-    bits, and torch's global random state is left as it was.
+    Ctrl-C raises KeyboardInterrupt, as it should; the module has the best weights so far, and a checkpoint goes on. The
+    same seed gives the same bits, and torch's global random state is left as it was.
 
     Args:
         module: Called as ``module(x)``, or as ``module(x, present=mask)`` if ``config.masked_share > 0``.
@@ -400,14 +396,14 @@ def fit_module(
     optimizer = _make_optimizer(module, config)
 
     losses: list[tuple[float, float]] = []  # of training and validation, per epoch
-    kept, best_epoch, best_loss, interrupted = copy.deepcopy(module.state_dict()), -1, math.inf, False
+    kept, best_epoch, best_loss = copy.deepcopy(module.state_dict()), -1, math.inf
     devices = range(torch.cuda.device_count())
     streams = (shuffling, masking, augmenting, torch.default_generator)
     mark = ""
     if checkpoint is not None:
         check_place(checkpoint)
         mark = _mark(config, seed, rows, module, about)
-    with torch.random.fork_rng(devices), tqdm(total=n_steps, unit="step", delay=2, disable=not progress) as bar:
+    with torch.random.fork_rng(devices), bar("training", n_steps, unit="step", progress=progress) as shown:
         torch.manual_seed(module_seed)
         if checkpoint is not None and checkpoint.exists():
             state = _read_checkpoint(checkpoint, mark)
@@ -422,19 +418,19 @@ def fit_module(
             optimizer.load_state_dict(state["optimizer"])
             for stream, stored in zip(streams, state["streams"], strict=True):
                 stream.set_state(stored)
-            bar.initial = bar.n = len(losses) * n_steps // epochs  # old steps say nothing about the time left
+            shown.initial = shown.n = len(losses) * n_steps // epochs  # old steps say nothing about the time left
         steps = range(len(losses) * n_steps // epochs, n_steps)
         rates = (config.learning_rate * learning_rate_factor(config.schedule, step, n_steps) for step in steps)
         try:
             for epoch in range(len(losses), epochs):
                 if config.patience is not None and epoch and epoch - 1 - best_epoch >= config.patience:
                     break
-                bar.set_description(f"epoch {epoch + 1}/{epochs}", refresh=False)  # refreshing would skip the delay
+                shown.set_description(f"epoch {epoch + 1}/{epochs}", refresh=False)  # refreshing would skip the delay
                 order = torch.randperm(len(rows.x), generator=shuffling)[:n_used]
                 batches = rows.batches(order, batch_size, n_players, masking, share)
                 if augment is not None:
                     batches = (batch._replace(x=augment(batch.x, augmenting)) for batch in batches)
-                train_loss = _train_epoch(module, _counted(batches, bar), loss, config, optimizer, rates)
+                train_loss = _train_epoch(module, _counted(batches, shown), loss, config, optimizer, rates)
                 if not math.isfinite(train_loss):
                     raise FloatingPointError(
                         f"training diverged in epoch {epoch}, try a smaller learning_rate or a clip_norm, however: "
@@ -445,8 +441,8 @@ def fit_module(
                 if validation_loss < _bound(best_loss, config.tolerance) or not checks:
                     kept, best_epoch = copy.deepcopy(module.state_dict()), epoch
                     best_loss = min(best_loss, validation_loss)
-                shown = {"train": train_loss, "validation": validation_loss} if checks else {"train": train_loss}
-                bar.set_postfix(shown, refresh=False)
+                both = {"train": train_loss, "validation": validation_loss} if checks else {"train": train_loss}
+                shown.set_postfix(both, refresh=False)
                 if checkpoint is not None:
                     state = {
                         "mark": mark, "losses": losses, "kept": kept, "best_epoch": best_epoch, "best_loss": best_loss,
@@ -459,10 +455,7 @@ def fit_module(
                     on_epoch(epoch, module.eval())
             if best_epoch < 0:
                 raise FloatingPointError(f"validation loss must be finite, however: it was {losses[-1][1]} to the end")
-        except KeyboardInterrupt:
-            interrupted = True
-            logger.warning("training was interrupted after %d of %d epochs", len(losses), epochs)
-        except FloatingPointError:
+        except (FloatingPointError, KeyboardInterrupt):
             module.load_state_dict(kept)
             raise
         finally:
@@ -472,4 +465,4 @@ def fit_module(
     if best is not None:
         module.load_state_dict(kept)
     train, validated = tuple(a for a, _ in losses), tuple(b for _, b in losses if checks)
-    return History(train, validated, best, interrupted, seconds=time.perf_counter() - started)
+    return History(train, validated, best, seconds=time.perf_counter() - started)

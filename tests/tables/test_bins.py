@@ -22,12 +22,12 @@ from harsanyinet.tables.bins import (
     code_frame,
     code_numbers,
     columns_from_arrays,
+    columns_of,
     columns_to_arrays,
     find_borders,
     fit_columns,
     fit_number,
     n_bins_of,
-    columns_of,
 )
 from harsanyinet.tables.frames import UnseenCategoryWarning
 

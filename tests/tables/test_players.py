@@ -158,7 +158,7 @@ def test_groups_that_cannot_be_meant(groups, words):
         HarsanyiRegressor(groups=groups, **OPTIONS).fit(*table(60))
 
 
-def test_what_columns_of_several_columns_hold():
+def test_what_players_of_several_columns_hold():
     players = Players.of(["a", "b", "c", "d"], {"ab": [0, "b"], "cd": ["c", "d"]})
     shown = players.shown(np.array([[1, 0, 2.5, "x"], [1, 1, 3, None], [0, 0, 1, 1]], dtype=object))
     assert shown.tolist() == [["a", "c = 2.5, d = x"], ["a, b", "c = 3, d = None"], ["none", "c, d"]]

@@ -852,6 +852,37 @@ def test_members_disagree_by_the_spread_of_their_values():
         regressor().fit(frame, in_pairs(frame)).value_spread(frame)
 
 
+def test_an_explanation_keeps_the_index_and_says_what_its_outputs_are():
+    frame = numbers(60).set_axis([f"row {i}" for i in range(60)])
+    ex = classifier().fit(frame, np.where(frame["a"] > 0, "yes", "no")).explain(frame)
+    assert ex.to_frame()["row"].tolist()[::4] == frame.index.tolist()
+    assert ex.row_position("row 7") == 7
+    assert ex.output_label(0) == "log-odds of yes"
+    assert classifier().fit(frame, np.digitize(frame["a"], [-0.5, 0.5])).explain(frame).output_label(2) == "logit of 2"
+    price = (10 + frame["a"]).rename("price")
+    assert regressor().fit(frame, price).explain(frame).output_label(0) == "price"
+    assert regressor(loss="poisson").fit(frame, price).explain(frame).output_label(0) == "logarithm of price"
+    for rows in (frame.reset_index(drop=True), frame.to_numpy()):
+        model = regressor().fit(rows, price.to_numpy())
+        assert model.explain(rows).row_names is None
+        assert model.explain(rows).output_label(0) == "output"
+
+
+@pytest.mark.parametrize("kind", ["mixed", "numbers", "array", "objects"])
+def test_an_explanation_does_not_change_with_the_callers_table(kind):
+    frame = mixed(60) if kind == "mixed" else numbers(60)
+    rows = frame if kind in ("mixed", "numbers") else np.array(frame, dtype=float if kind == "array" else object)
+    model = regressor().fit(rows, frame["b"].to_numpy())
+    ex = model.explain(rows)
+    before = frame.to_numpy(dtype=object).copy()
+    if isinstance(rows, pd.DataFrame):
+        rows.loc[0, "b"] = 99.0
+        rows["a"] = 98.0
+    else:
+        rows[0, 1] = 99.0
+    assert [str(cell) for cell in ex.data[0]] == [str(cell) for cell in before[0]]
+
+
 def test_the_first_member_is_the_model_of_one():
     frame = mixed()
     one, two = (regressor(members=n).fit(frame, in_pairs(frame)) for n in (1, 2))

@@ -67,8 +67,6 @@ def _maps(cell: Cell, models: Path, quick: bool) -> Cell:
         net, net.n_players, net.n_outputs, explainer=_UNet(x.shape[1], net.n_outputs), coalitions=4, learning_rate=1e-3,
         batch_size=64, epochs=1 if quick else 5, patience=5, validation_coalitions=16, seed=0,
     ).fit(image_paper.standardised(model, data.train[:n_fit]))  # fmt: skip
-    if fast.history_.interrupted:
-        raise KeyboardInterrupt
     by_fast = fast.explain(x)
     exact = net.explain(x).values.astype(np.float64)
     found = []

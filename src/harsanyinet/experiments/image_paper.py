@@ -106,8 +106,6 @@ def trained(data: ImageSplit, dataset: str, name: str, models: Path, quick: bool
         models.mkdir(parents=True, exist_ok=True)
         model = HarsanyiImageClassifier(**options, random_state=seed, checkpoint=path.with_suffix(".checkpoint"))
         model.fit(data.train, data.y_train)
-        if model.history_.interrupted:  # the checkpoint stays, and the next run goes on from there
-            raise KeyboardInterrupt
         model.checkpoint = None
         model.save(path)
         found = {"seconds": round(model.history_.seconds, 1), "options": options, "threads": torch.get_num_threads()}
@@ -254,8 +252,6 @@ def train_plain(
         net, x, torch.from_numpy(data.y_train.astype(np.int64)), loss=loss, config=config, seed=seed,
         augment=augment if options else None,
     )  # fmt: skip
-    if history.interrupted:
-        raise KeyboardInterrupt
     return history.seconds
 
 

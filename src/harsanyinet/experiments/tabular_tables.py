@@ -223,9 +223,7 @@ def fast_shap(
         game, data.n_players, options.pop("n_outputs", data.n_classes), coalitions=16, learning_rate=1e-3,
         batch_size=128, epochs=epochs, patience=max(10, epochs // 10), seed=seed, progress=False, **options,
     )  # fmt: skip
-    if method.fit(x).history_.interrupted:
-        raise KeyboardInterrupt
-    return method
+    return method.fit(x)
 
 
 class _Shown(nn.Module):

@@ -8,7 +8,6 @@ network: what they cost and how far they are off must be reported together.
 from __future__ import annotations
 
 import copy
-import logging
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -21,12 +20,10 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils import skip_init
-from tqdm import tqdm
 
 from harsanyinet.network import HarsanyiNet
+from harsanyinet.progress import bar
 from harsanyinet.training import History, TrainingConfig, fit_module
-
-logger = logging.getLogger(__name__)
 
 RowGame = Callable[[Tensor, Tensor], Tensor]
 """Rows (B, ...) and the players that are there (B, n) bool, to outputs (B, K). A Harsanyi network is one."""
@@ -261,36 +258,32 @@ class FastSHAP:
             return loss / len(order)
 
         losses: list[tuple[float, float]] = []
-        kept, best_epoch, best_loss, interrupted = copy.deepcopy(explainer.state_dict()), None, math.inf, False
+        kept, best_epoch, best_loss = copy.deepcopy(explainer.state_dict()), None, math.inf
         devices = range(torch.cuda.device_count())
         with (
             torch.random.fork_rng(devices),
-            tqdm(total=self.epochs, unit="epoch", desc="FastSHAP", delay=2, disable=not self.progress) as bar,
+            bar("FastSHAP", self.epochs, unit="epoch", progress=self.progress) as shown,
         ):
             torch.manual_seed(module_seed)
-            try:
-                for epoch in range(self.epochs):
-                    losses.append((train(), validate()))
-                    if not all(map(math.isfinite, losses[-1])):
-                        raise FloatingPointError(
-                            f"training diverged in epoch {epoch}, try a smaller learning_rate, however: "
-                            f"losses={losses[-1]}, learning_rate={self.learning_rate}"
-                        )
-                    if losses[-1][1] < best_loss:
-                        kept, best_epoch, best_loss = copy.deepcopy(explainer.state_dict()), epoch, losses[-1][1]
-                    bar.set_postfix({"train": losses[-1][0], "validation": losses[-1][1]}, refresh=False)
-                    bar.update()
-                    plateau.step(losses[-1][1])
-                    if best_epoch is not None and epoch - best_epoch >= self.patience:
-                        break
-            except KeyboardInterrupt:
-                interrupted = True
-                logger.warning("training was interrupted after %d of %d epochs", len(losses), self.epochs)
+            for epoch in range(self.epochs):
+                losses.append((train(), validate()))
+                if not all(map(math.isfinite, losses[-1])):
+                    raise FloatingPointError(
+                        f"training diverged in epoch {epoch}, try a smaller learning_rate, however: "
+                        f"losses={losses[-1]}, learning_rate={self.learning_rate}"
+                    )
+                if losses[-1][1] < best_loss:
+                    kept, best_epoch, best_loss = copy.deepcopy(explainer.state_dict()), epoch, losses[-1][1]
+                shown.set_postfix({"train": losses[-1][0], "validation": losses[-1][1]}, refresh=False)
+                shown.update()
+                plateau.step(losses[-1][1])
+                if best_epoch is not None and epoch - best_epoch >= self.patience:
+                    break
         explainer.load_state_dict(kept)
         self.explainer_ = explainer.eval()
         self.rows_ = self._n_played
         trained, validated = tuple(a for a, _ in losses), tuple(b for _, b in losses)
-        self.history_ = History(trained, validated, best_epoch, interrupted, seconds=time.perf_counter() - started)
+        self.history_ = History(trained, validated, best_epoch, seconds=time.perf_counter() - started)
         return self
 
     def explain(self, x: ArrayLike | Tensor) -> NDArray[Any]:

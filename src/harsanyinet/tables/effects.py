@@ -94,11 +94,13 @@ class SingleEffect:
         axis: The values that it was computed for.
         effect: (n[, K]), the dividend of {column}.
         output_names: K names.
+        scale: What the outputs are, such as "log-odds".
     """
 
     axis: Axis
     effect: Array
     output_names: tuple[str, ...]
+    scale: str | None = "raw output"
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,11 +111,13 @@ class PairEffect:
         axes: The values that it was computed for.
         table: (na, nb[, K]), the dividend of {a, b}; zero everywhere when the model has no such set.
         output_names: K names.
+        scale: What the outputs are, such as "log-odds".
     """
 
     axes: tuple[Axis, Axis]
     table: Array
     output_names: tuple[str, ...]
+    scale: str | None = "raw output"
 
 
 class PairStrength(NamedTuple):
@@ -139,7 +143,7 @@ def single_effect(model: Model, feature: str | int) -> SingleEffect:
     """
     axis = _axis(model, [_position(model, feature)])[0]
     effect = _dividends(model, {axis.position: axis.values})
-    return SingleEffect(axis, effect, tuple(model.output_names_))
+    return SingleEffect(axis, effect, tuple(model.output_names_), model.loss_.scale)
 
 
 def pair_effect(model: Model, a: str | int, b: str | int) -> PairEffect:
@@ -157,7 +161,8 @@ def pair_effect(model: Model, a: str | int, b: str | int) -> PairEffect:
     na, nb = len(first.values), len(second.values)
     grid = {first.position: np.repeat(first.values, nb), second.position: np.tile(second.values, na)}
     found = _dividends(model, grid)
-    return PairEffect((first, second), found.reshape(na, nb, *found.shape[1:]), tuple(model.output_names_))
+    table = found.reshape(na, nb, *found.shape[1:])
+    return PairEffect((first, second), table, tuple(model.output_names_), model.loss_.scale)
 
 
 def strongest_pairs(model: Model, X: Any, k: int = 10) -> list[PairStrength]:

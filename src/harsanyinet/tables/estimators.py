@@ -28,6 +28,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from harsanyinet import files
 from harsanyinet.explanation import Explanation
+from harsanyinet.progress import visible
 from harsanyinet.tables import bins as binning
 from harsanyinet.tables.bins import Binning, Column
 from harsanyinet.tables.frames import as_frame, pick_columns
@@ -113,7 +114,7 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
             held=None if held is None else (self._held(held[0], columns), held[1]),
             held_share=self.validation_fraction if self.early_stopping and held is None else 0.0,
             patience=self.n_iter_no_change if self.early_stopping else None,
-            seed=seed, n_threads=self._n_threads(len(frame)), progress=self.progress,
+            seed=seed, n_threads=self._n_threads(len(frame)), progress=visible(self.progress),
             until=None if self.max_seconds is None else started + self.max_seconds,
         )  # fmt: skip
         self.columns_: list[Column] = fitted.columns
@@ -248,7 +249,9 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
             dividends=TreeDividends(own, coded, self._n_threads(coded.shape[1])),
             feature_names=self.players_.names,
             output_names=self.output_names_,
-            data=lambda: self._shown(frame),
+            data=_kept(frame, self.players_),
+            row_names=_labels_of(frame),
+            scale=self.loss_.scale,
             copy=False,
         )
 
@@ -323,10 +326,6 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
         there = np.isin(self._column_names, frame.columns)[binning.columns_of(self.columns_)]
         coded[there] = binning.code_frame(have, frame)
         return frame.reindex(columns=self._column_names), self.players_.absent_together(coded, self.trees_.player_of)
-
-    def _shown(self, rows: Any) -> Array:
-        """What players hold, (B, P), from the rows as they came."""
-        return self.players_.shown(rows.to_numpy(dtype=object) if isinstance(rows, pd.DataFrame) else rows)
 
     def _frame(self, X: Any, *, reset: bool) -> pd.DataFrame:
         """The rows as a frame whose columns are those of the model, checked as scikit-learn would."""
@@ -713,6 +712,22 @@ class HarsanyiRegressor(RegressorMixin, _HarsanyiTable):  # type: ignore[misc]
 
 def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _kept(rows: Any, players: Players) -> Any:
+    """What players hold now, whatever becomes of the caller's table; a frame becomes an array when asked for."""
+    if not isinstance(rows, pd.DataFrame):
+        return players.shown(rows.copy())
+    frame = rows.copy(deep=int(pd.__version__.split(".")[0]) < 3)  # pandas 3 copies what is written to later
+    return lambda: players.shown(frame.to_numpy(dtype=object))
+
+
+def _labels_of(rows: Any) -> pd.Index[Any] | None:
+    """The index of a frame, unless it merely counts the rows."""
+    if not isinstance(rows, pd.DataFrame):
+        return None
+    index = rows.index
+    return None if isinstance(index, pd.RangeIndex) and (index.start, index.step) == (0, 1) else index
 
 
 def _seed(random_state: Any) -> int:

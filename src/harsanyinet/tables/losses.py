@@ -34,6 +34,11 @@ class Loss:
         return NAMES.index(self.name)
 
     @property
+    def scale(self) -> str | None:
+        """What raw outputs are called where they are no targets."""
+        return {"binary": "log-odds", "multiclass": "logit", "poisson": "logarithm"}.get(self.name)
+
+    @property
     def max_step(self) -> float:
         """How far a tree may move an output before the learning rate: of the logarithm of a mean, not far."""
         return 2.0 if self.name == "poisson" else float("inf")
