@@ -170,7 +170,7 @@ def test_chunks_of_parquet(tmp_path, rows):
 def test_categories_of_numbers(tmp_path, path):
     """A model that learned categories from integers meets them as text, as integers and as floats."""
     frame = pd.DataFrame({"c": [1, 2, 3] * 9, "n": 0.0})
-    columns, own = fit_columns(frame, frame[["c"]].to_numpy(float), np.ones(27), Binning(plain_rows=0), ["c"], 0)
+    columns, own = fit_columns(frame, frame[["c"]].to_numpy(float), np.ones(27), Binning(plain_rows=0), ["c"], None, 0)
     path.write_text("n,c\n0,1\n0,2\n0,\n")
     bins = code_frame(columns, read(path, 1, columns))
     np.testing.assert_array_equal(bins[:, :2], own[:, :2])

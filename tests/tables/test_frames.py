@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from harsanyinet.tables.dates import as_times
 from harsanyinet.tables.frames import UnseenCategoryWarning, as_frame, as_numbers, as_texts, kind_of, pick_columns
 
 
@@ -160,12 +161,31 @@ DATES = {
 
 @pytest.mark.parametrize("kind", DATES)
 def test_dates_are_refused_in_one_sentence(kind):
-    message = r"^column 'c' holds dates or times; turn them into numbers or categories that mean something, such as"
+    message = r"^column 'c' holds times; name it in date_features if these are dates, or turn them into numbers or"
     with pytest.raises(TypeError, match=message):
         kind_of(DATES[kind], "c")
     if kind != "dates and text":
         with pytest.raises(TypeError, match=message):
             as_numbers(DATES[kind], "c")
+
+
+NO_DATES = {"timedelta", "period", "time objects", "categories", "arrow duration"}
+
+
+@pytest.mark.parametrize("kind", DATES)
+def test_dates_where_they_may_be(kind):
+    if kind in NO_DATES:
+        with pytest.raises(TypeError, match="holds times"):
+            kind_of(DATES[kind], "c", dates=True)
+        return
+    assert kind_of(DATES[kind], "c", dates=True) == "date"
+    if kind == "dates and text":
+        with pytest.raises(ValueError, match="must hold dates, as it did in fit, however: 'soon' in row 1"):
+            as_times(DATES[kind], "c")
+        return
+    times = as_times(DATES[kind], "c")
+    assert times[0] == np.datetime64("2020-01-01")
+    np.testing.assert_array_equal(np.isnat(times), pd.isna(DATES[kind]).to_numpy())
 
 
 @pytest.mark.parametrize(
@@ -238,7 +258,7 @@ def test_polars_and_arrow_tables_read_as_pandas_frames_do():
     nulls = as_frame(polars.DataFrame({"n": [1, None, 3], "b": [True, None, False], "s": ["a", None, "b"]}))
     assert read(nulls) == [[1.0, None, 3.0], [1.0, None, 0.0], ["a", None, "b"]]
     dates = as_frame(polars.DataFrame({"d": [datetime.date(2020, 1, 1)] * 3}))
-    with pytest.raises(TypeError, match="column 'd' holds dates or times"):
+    with pytest.raises(TypeError, match="column 'd' holds times"):
         kind_of(dates["d"], "d")
 
 

@@ -234,14 +234,16 @@ def _words(column: Column) -> str:
 
 
 def _is_identifier(column: Column, values: pd.Series[Any]) -> bool:
-    """Whether nearly all values differ, and are texts or numbers one after the other."""
+    """Whether nearly all values differ, and are texts or whole numbers one after the other."""
     n = int(values.notna().sum())
     if n < FEWEST_NAMED or column.kind == "date":
         return False
     if column.kind == "category":
         return len(column.levels) > ALL_BUT * n
+    if not pd.api.types.is_integer_dtype(values.dtype):
+        return False
     span = column.high - column.low + 1
-    return column.whole and ALL_BUT * n < span < n / ALL_BUT and values.nunique() > ALL_BUT * n
+    return ALL_BUT * n < span < n / ALL_BUT and values.nunique() > ALL_BUT * n
 
 
 def fit_date(values: pd.Series[Any], name: str, binning: Binning, form: str) -> Column:
