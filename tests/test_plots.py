@@ -796,7 +796,7 @@ def axis_of(values, name, position=0):
     """An axis of a column whose every border and category some tree asks about."""
     frame = pd.DataFrame({name: values})
     target = pd.factorize(frame[name])[0].astype(float)[:, None]  # so that no two categories are alike
-    (column,), _ = fit_columns(frame, target, np.ones(len(frame)), Binning(plain_rows=0), [], 0)
+    (column,), _ = fit_columns(frame, target, np.ones(len(frame)), Binning(plain_rows=0), [], None, 0)
     thresholds = [range(column.first, n) for n in column.n_bins]
     if column.kind == "category":
         return _of_categories(column, position, thresholds)

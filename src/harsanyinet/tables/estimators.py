@@ -28,7 +28,6 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from harsanyinet import files
 from harsanyinet.explanation import Explanation
-from harsanyinet.progress import visible
 from harsanyinet.tables import bins as binning
 from harsanyinet.tables.bins import Binning, Column
 from harsanyinet.tables.frames import as_frame, pick_columns
@@ -114,7 +113,7 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
             held=None if held is None else (self._held(held[0], columns), held[1]),
             held_share=self.validation_fraction if self.early_stopping and held is None else 0.0,
             patience=self.n_iter_no_change if self.early_stopping else None,
-            seed=seed, n_threads=self._n_threads(len(frame)), progress=visible(self.progress),
+            seed=seed, n_threads=self._n_threads(len(frame)), progress=self.progress,
             until=None if self.max_seconds is None else started + self.max_seconds,
         )  # fmt: skip
         self.columns_: list[Column] = fitted.columns

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from tqdm import tqdm
 
+from harsanyinet.progress import bar
 from harsanyinet.tables import kernels
 from harsanyinet.tables.bins import Binning, Column, code_frame, columns_of, fit_columns, n_bins_of
 from harsanyinet.tables.boosting import Booster, Rows, Settings, Table
@@ -136,7 +136,7 @@ def fit_trees(
     settings = replace(settings, learning_rate=rate)
     each: list[Trees] = []
     n_trees = settings.n_trees + (round(settings.extra_trees * settings.n_trees) if settings.copies else 0)
-    with tqdm(total=members * n_trees, desc="trees", disable=not progress, delay=2.0, leave=False) as bar:
+    with bar("boosting", members * n_trees + 1, unit="tree", progress=progress) as shown:  # one more: counting rows
         for member in range(members):
             if until is not None:
                 left = max(0.0, until - time.monotonic()) / (members - member)
@@ -144,15 +144,15 @@ def fit_trees(
             booster = Booster(table, loss, settings, seed + 1000 * member, n_threads)
             if watched is not None:
                 watched.output[:] = booster.base
-            losses = booster.boost(watched, patience, bar)
+            losses = booster.boost(watched, patience, shown)
             best = int(np.argmin(losses)) if watched is not None and patience is not None else None
-            each.append(booster.finish(best, bar, None if until is None else time.monotonic() + 0.2 * left))
+            each.append(booster.finish(best, shown, None if until is None else time.monotonic() + 0.2 * left))
             if watched is not None:
                 output = watched.output if best is None else each[-1].outputs(watched.bins)
                 scores = scores_of(loss, output * unit, watched.y * unit, watched.weight)
                 history = History(losses, len(watched), rate, scores)
-    trees = Trees.mean_of(each).rescaled(scale if numbers else 1.0, shift if numbers else 0.0)
-    trees = trees.counted(_counts(trees, players.absent_together(code_frame(columns, frame), player_of), n_threads))
+        trees = Trees.mean_of(each).rescaled(scale if numbers else 1.0, shift if numbers else 0.0)
+        trees = trees.counted(_counts(trees, players.absent_together(code_frame(columns, frame), player_of), n_threads))
     return Fitted(columns, trees, np.cumsum([len(one) for one in each]), rate, history, own)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from harsanyinet.progress import bar
 from harsanyinet.tables.boosting import Booster, Rows, Settings, Table
 from harsanyinet.tables.look_ups import LookUp
 from harsanyinet.tables.losses import Loss
@@ -97,28 +98,28 @@ def find_rate(
         settings, n_trees=MOST_TREES, learning_rate=QUICK_RATE, quickening=QUICKENING, copies=0, max_seconds=each
     )
 
-    def watch(asked: Table, bar: tqdm[Any]) -> _Watched:
+    def watch(asked: Table, shown: tqdm[Any]) -> _Watched:
         boosters, held, curves = [], [], []
         for f in range(n_folds):
             booster = Booster(asked.take(np.flatnonzero(fold != f)), loss, quick, seed + f, n_threads)
             other = asked.take(np.flatnonzero(fold == f))
             rows = Rows(other.bins, other.y, other.weight, np.tile(booster.base, (len(other.y), 1)))
-            curves.append(booster.boost(rows, PATIENCE, bar))
+            curves.append(booster.boost(rows, PATIENCE, shown))
             boosters.append(booster)
             held.append(rows)
         longest = max(map(len, curves))
         losses = np.mean([np.append(c, np.full(longest - len(c), c[-1])) for c in curves], axis=0)
         return _Watched(boosters, held, losses)
 
-    with tqdm(total=n_folds * MOST_TREES, desc="learning rate", disable=not progress, delay=2.0, leave=False) as bar:
-        found = watch(table, bar)
+    with bar("looking for a learning rate", None, unit="tree", progress=progress) as shown:  # who knows how many
+        found = watch(table, shown)
         kept = np.ones(table.n_players, dtype=bool)
         if found.best and table.n_players > 1:
             shadowed = Booster(with_shadows(table, seed), loss, replace(quick, n_trees=found.best), seed, n_threads)
             shadowed.boost()
             some = more_than_shadows(shadowed.gains, table.n_players)
             if some.any() and not some.all():
-                again = watch(replace(table, useful=np.stack([some, some])), bar)
+                again = watch(replace(table, useful=np.stack([some, some])), shown)
                 if again.losses.min() <= (1 + NEARLY) * found.losses.min():
                     found, kept = again, some
             elif not some.any() and found.losses.min() > (1 - WORTH_IT) * found.losses[0]:
