@@ -15,6 +15,7 @@ from harsanyinet.tables import boosting
 from harsanyinet.tables.boosting import Booster, Rows, Settings, Table
 from harsanyinet.tables.limits import Limits
 from harsanyinet.tables.losses import Loss
+from harsanyinet.tables.players import Players
 from harsanyinet.tables.trees import Trees
 
 LOSSES = {
@@ -319,7 +320,7 @@ def test_no_tree_asks_more_than_its_depth(depth):
 
 def test_sets_to_act_within_hold_for_every_tree():
     names = list("abcde")
-    limits = Limits.of(4, [["a", "b", "c"], ["c", "d"]], None, names)
+    limits = Limits.of(4, [["a", "b", "c"], ["c", "d"]], None, Players.of(names, None))
     found = players_of_trees(boosted(table(allowed=limits.allowed), n_trees=40).trees())
     allowed = [{0, 1, 2}, {2, 3}, {4}]
     assert all(any(players <= some for some in allowed) for players in found)
@@ -327,7 +328,7 @@ def test_sets_to_act_within_hold_for_every_tree():
 
 
 def test_forbidden_pairs_are_in_no_tree():
-    limits = Limits.of(4, None, [["a", "b"], ["d", "e"]], list("abcde"))
+    limits = Limits.of(4, None, [["a", "b"], ["d", "e"]], Players.of(list("abcde"), None))
     found = players_of_trees(boosted(table(allowed=limits.allowed), n_trees=40).trees())
     assert not any({0, 1} <= players or {3, 4} <= players for players in found)
     assert any(len(players) > 1 for players in found)

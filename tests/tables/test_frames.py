@@ -161,7 +161,7 @@ DATES = {
 
 @pytest.mark.parametrize("kind", DATES)
 def test_dates_are_refused_in_one_sentence(kind):
-    message = r"^column 'c' holds times; name it in date_features if these are dates, or turn them into numbers or"
+    message = r"^column 'c' holds dates or times; name it in date_features of fit if these are dates, or turn them into"
     with pytest.raises(TypeError, match=message):
         kind_of(DATES[kind], "c")
     if kind != "dates and text":
@@ -175,7 +175,7 @@ NO_DATES = {"timedelta", "period", "time objects", "categories", "arrow duration
 @pytest.mark.parametrize("kind", DATES)
 def test_dates_where_they_may_be(kind):
     if kind in NO_DATES:
-        with pytest.raises(TypeError, match="holds times"):
+        with pytest.raises(TypeError, match="holds dates or times"):
             kind_of(DATES[kind], "c", dates=True)
         return
     assert kind_of(DATES[kind], "c", dates=True) == "date"
@@ -258,7 +258,7 @@ def test_polars_and_arrow_tables_read_as_pandas_frames_do():
     nulls = as_frame(polars.DataFrame({"n": [1, None, 3], "b": [True, None, False], "s": ["a", None, "b"]}))
     assert read(nulls) == [[1.0, None, 3.0], [1.0, None, 0.0], ["a", None, "b"]]
     dates = as_frame(polars.DataFrame({"d": [datetime.date(2020, 1, 1)] * 3}))
-    with pytest.raises(TypeError, match="column 'd' holds times"):
+    with pytest.raises(TypeError, match="column 'd' holds dates or times"):
         kind_of(dates["d"], "d")
 
 

@@ -7,9 +7,11 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from harsanyinet.tables.limits import Limits, monotone_signs, positions
+from harsanyinet.tables.limits import Limits, monotone_signs
+from harsanyinet.tables.players import Players, positions
 
 NAMES = list("abcde")
+PLAYERS = Players.of(NAMES, None)
 
 
 def sets_that_grow(limits: Limits) -> set[frozenset[int]]:
@@ -27,7 +29,7 @@ def sets_that_grow(limits: Limits) -> set[frozenset[int]]:
 
 
 def test_without_limits_everything_is_allowed():
-    limits = Limits.of(4, None, None, NAMES)
+    limits = Limits.of(4, None, None, PLAYERS)
     assert not limits.any
     assert limits.max_order == 4
     assert len(sets_that_grow(limits)) == 31
@@ -35,14 +37,14 @@ def test_without_limits_everything_is_allowed():
 
 def test_sets_to_act_within():
     """The columns that are named nowhere may act together, as in scikit-learn."""
-    limits = Limits.of(4, [["a", "b"], [1, "c"]], None, NAMES)
+    limits = Limits.of(4, [["a", "b"], [1, "c"]], None, PLAYERS)
     assert limits.any
     expected = {frozenset(s) for s in ([0], [1], [2], [3], [4], [0, 1], [1, 2], [3, 4])}
     assert sets_that_grow(limits) == expected
 
 
 def test_forbidden_pairs():
-    limits = Limits.of(5, None, [("a", "b"), (3, "e")], NAMES)
+    limits = Limits.of(5, None, [("a", "b"), (3, "e")], PLAYERS)
     found = sets_that_grow(limits)
     expected = {
         frozenset(s) for n in range(1, 6) for s in combinations(range(5), n) if not ({0, 1} <= {*s} or {3, 4} <= {*s})
@@ -51,7 +53,7 @@ def test_forbidden_pairs():
 
 
 def test_both_kinds_of_limits_hold_together():
-    limits = Limits.of(5, [["a", "b", "c"], ["c", "d", "e"]], [("a", "b"), ("d", "e")], NAMES)
+    limits = Limits.of(5, [["a", "b", "c"], ["c", "d", "e"]], [("a", "b"), ("d", "e")], PLAYERS)
     assert {frozenset(s) for s in ([0, 2], [1, 2], [2, 3], [2, 4])} == {s for s in sets_that_grow(limits) if len(s) > 1}
 
 
@@ -59,7 +61,7 @@ def test_both_kinds_of_limits_hold_together():
     ("word", "given", "order"), [("no_interactions", 4, 1), ("pairwise", 4, 2), ("pairwise", 1, 1)]
 )
 def test_words(word, given, order):
-    limits = Limits.of(given, word, None, NAMES)
+    limits = Limits.of(given, word, None, PLAYERS)
     assert limits.max_order == order
     assert not limits.any
 
@@ -77,7 +79,7 @@ def test_names_numbers_and_masks():
 
 
 def test_signs():
-    assert monotone_signs(None, NAMES).tolist() == [0] * 5
+    assert monotone_signs(None, PLAYERS).tolist() == [0] * 5
     assert monotone_signs({"b": 1, 3: -1, "c": 0}, NAMES).tolist() == [0, 1, 0, -1, 0]
     assert monotone_signs([0, 1, -1, 0, 0], NAMES).tolist() == [0, 1, -1, 0, 0]
     assert monotone_signs(np.array([0, 1, -1, 0, 0]), NAMES).tolist() == [0, 1, -1, 0, 0]

@@ -281,7 +281,7 @@ def test_dates_can_be_switched_off():
             frame.assign(day=["01.01.2021", "02.01.2021"] * 200), y
         )
     assert [c.kind for c in model.columns_ if c.name in ("day", "born")] == ["category", "date"]
-    with pytest.raises(TypeError, match="'born' holds times"):
+    with pytest.raises(TypeError, match="'born' holds dates or times"):
         HarsanyiRegressor(date_features=(), **OPTIONS).fit(frame, y)
     with pytest.raises(ValueError, match="'town' does not read as dates"):
         HarsanyiRegressor(date_features=["town"], **OPTIONS).fit(frame, y)

@@ -32,10 +32,10 @@ from harsanyinet.tables import bins as binning
 from harsanyinet.tables.bins import Binning, Column
 from harsanyinet.tables.frames import as_frame, pick_columns
 from harsanyinet.tables.history import History
-from harsanyinet.tables.limits import Limits, monotone_signs, positions
+from harsanyinet.tables.limits import Limits, monotone_signs
 from harsanyinet.tables.look_ups import LookUp
 from harsanyinet.tables.losses import Loss
-from harsanyinet.tables.players import Players
+from harsanyinet.tables.players import Players, positions
 from harsanyinet.tables.tree_games import GameName, TreeDividends, TreeGame, applied
 from harsanyinet.tables.trees import Trees
 
@@ -99,7 +99,7 @@ class _HarsanyiTable(BaseEstimator):  # type: ignore[misc]
         columns = [str(name) for name in frame.columns]
         seed = int(np.random.RandomState().randint(2**31) if self.random_state is None else _seed(self.random_state))
         players = Players.of(columns, self.groups)
-        limits = Limits.of(self.max_order, self.interaction_cst, self.forbidden, len(players), players.find)
+        limits = Limits.of(self.max_order, self.interaction_cst, self.forbidden, players)
         signs = monotone_signs(self.monotonic_cst, columns)
         if signs.any() and loss.name == "multiclass":
             raise ValueError(f"monotonic_cst needs a binary target, however: y has {loss.n_classes} classes")

@@ -83,8 +83,8 @@ _TIMES = (date, time, timedelta, np.datetime64, np.timedelta64, pd.Period)
 
 def _of_times(name: str) -> TypeError:
     return TypeError(
-        f"column {name!r} holds times; name it in date_features if these are dates, or turn them into numbers or "
-        "categories that mean something, such as the hours since an event"
+        f"column {name!r} holds dates or times; name it in date_features of fit if these are dates, or turn them into "
+        "numbers or categories that mean something, such as the hours since an event"
     )
 
 

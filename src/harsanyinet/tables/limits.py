@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from harsanyinet.tables.players import Players, positions
 
 Masks = NDArray[np.bool_]
 
@@ -27,18 +29,9 @@ class Limits:
     apart: Masks
 
     @classmethod
-    def of(
-        cls, max_order: int, interactions: Any, forbidden: Any, n: int, find: Callable[[Any, str], list[int]]
-    ) -> Limits:
-        """From the parameters of an estimator.
-
-        Args:
-            max_order: The largest set.
-            interactions: Sets of columns, or a word.
-            forbidden: Pairs of columns.
-            n: Number of players.
-            find: From names or numbers of columns, and the name of the parameter, to players.
-        """
+    def of(cls, max_order: int, interactions: Any, forbidden: Any, players: Players) -> Limits:
+        """From the parameters of an estimator."""
+        n, find = len(players), players.find
         within = None
         if interactions == "no_interactions":
             max_order = 1
@@ -53,7 +46,7 @@ class Limits:
         for pair in forbidden or ():
             members = find(pair, "forbidden")
             if len(set(members)) != 2:
-                raise ValueError(f"forbidden must hold pairs of different players, however: {list(pair)}")
+                raise ValueError(f"forbidden must hold pairs of different columns, however: {list(pair)}")
             apart[tuple(members)] = apart[tuple(members[::-1])] = True
         return cls(max_order, within, apart)
 
@@ -92,21 +85,3 @@ def monotone_signs(monotonic_cst: Any, names: Sequence[str]) -> NDArray[np.int64
 def _check_sign(sign: Any, key: Any) -> None:
     if isinstance(sign, str) or sign not in (-1, 0, 1):
         raise ValueError(f"monotonic_cst must say 1, -1 or 0 for a column, however: {sign!r} for {key!r}")
-
-
-def positions(keys: Any, names: Sequence[str], what: str) -> list[int]:
-    """Columns by name, number or bool mask."""
-    keys = list(keys if keys is not None else ())
-    if keys and all(isinstance(key, bool | np.bool_) for key in keys):
-        if len(keys) != len(names):
-            raise ValueError(f"{what} as a mask must have {len(names)} entries, however: {len(keys)}")
-        return [i for i, key in enumerate(keys) if key]
-    found = []
-    for key in keys:
-        if isinstance(key, str) and key in names:
-            found.append(list(names).index(key))
-        elif not isinstance(key, str) and isinstance(key, int | np.integer) and 0 <= key < len(names):
-            found.append(int(key))
-        else:
-            raise ValueError(f"{what} must name columns of the table or their numbers, however: {key!r}")
-    return found

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from harsanyinet.tables.limits import positions
-
 Array = NDArray[Any]
 Masks = NDArray[np.bool_]
 
@@ -112,3 +110,21 @@ class Players:
         if all(cell in (0, 1) for cell in cells):
             return ", ".join(name for name, cell in zip(names, cells, strict=True) if cell) or "none"
         return ", ".join(f"{name} = {cell}" for name, cell in zip(names, cells, strict=True))
+
+
+def positions(keys: Any, names: Sequence[str], what: str) -> list[int]:
+    """Columns by name, number or bool mask."""
+    keys = list(keys if keys is not None else ())
+    if keys and all(isinstance(key, bool | np.bool_) for key in keys):
+        if len(keys) != len(names):
+            raise ValueError(f"{what} as a mask must have {len(names)} entries, however: {len(keys)}")
+        return [i for i, key in enumerate(keys) if key]
+    found = []
+    for key in keys:
+        if isinstance(key, str) and key in names:
+            found.append(list(names).index(key))
+        elif not isinstance(key, str) and isinstance(key, int | np.integer) and 0 <= key < len(names):
+            found.append(int(key))
+        else:
+            raise ValueError(f"{what} must name columns of the table or their numbers, however: {key!r}")
+    return found

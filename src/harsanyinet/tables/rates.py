@@ -6,6 +6,7 @@ start as one of few large steps. So a few quick fits decide for the long one.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,6 +31,8 @@ FOLDS, MOST_WATCHED = 5, 3
 MOST_ROWS = 100_000  # more tell no more
 FARTHER = 1.2  # many small steps go farther than few large ones before they learn by heart
 SLOWEST, FASTEST = 0.0005, 0.22
+TIME_LEFT = 2.0  # times that of the quick fits, for the long one
+MORE_WORK = 3.0  # of a tree that learns from copies, too
 NEARLY = 0.002  # of the loss, that fewer columns may cost
 WORTH_IT = 0.01  # of the loss: what less is gained by columns none of which is more than a shadow is chance
 ALONE = 6.0  # standard deviations by which a column explains more than chance by itself
@@ -82,11 +85,11 @@ def find_rate(
         seed: Of all draws.
         n_threads: The bits do not depend on it.
         progress: Whether to show a bar.
-        max_seconds: For all of it.
+        max_seconds: For all of it; twice as many are left for the long fit.
     """
     if len(table.y) > MOST_ROWS:
         table = table.take(np.sort(np.random.default_rng(seed).choice(len(table.y), MOST_ROWS, replace=False)))
-    n = len(table.y)
+    n, started = len(table.y), time.monotonic()
     n_folds = int(np.clip(np.ceil(ENOUGH_ROWS / n), 1, MOST_WATCHED))
     order = np.random.default_rng(seed).permutation(n)
     if stratify:
@@ -124,8 +127,12 @@ def find_rate(
                     found, kept = again, some
             elif not some.any() and found.losses.min() > (1 - WORTH_IT) * found.losses[0]:
                 kept = some  # nothing but noise
+    n_trees = settings.n_trees
+    if max_seconds is not None:  # as many as there will be time for
+        seconds = (time.monotonic() - started) / max(1, sum(len(booster.shapes) for booster in found.boosters))
+        n_trees = int(np.clip(TIME_LEFT * max_seconds / seconds / MORE_WORK, 1, n_trees))
     far = QUICK_RATE * (found.best + QUICKENING * found.best * (found.best - 1) / 2)  # the sum of the rates
-    rate = float(np.clip(FARTHER * far / settings.n_trees, SLOWEST, FASTEST))
+    rate = float(np.clip(FARTHER * far / n_trees, SLOWEST, FASTEST))
     useful = np.stack([kept, kept | (alone(table, loss) > ALONE)])
     return Trial(rate, found.losses, _together(found), useful)
 
