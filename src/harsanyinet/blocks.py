@@ -288,6 +288,7 @@ class ActivationBlock(nn.Module):
     """
 
     no_weight_decay = ("tau",)
+    trained_apart = ("tau",)
 
     def __init__(
         self,
@@ -304,6 +305,16 @@ class ActivationBlock(nn.Module):
         self.beta, self.gamma, self.mode = beta, gamma, mode
         self.tau = nn.Parameter(tau)
         self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(n_units, d_in), generator=generator))
+
+    def start_near_the_mean_(self, generator: torch.Generator) -> None:
+        """Weights between a half and one and a half of 1/|S_u|: the sum over living children is positive, and as large.
+
+        NOTE[DIFF]: weights of either sign close half of all units whose children are alive, and Xavier's size, for
+        all candidates, makes a sum of a few children so small that the paper's SGD hardly moves it.
+        """
+        size = self.child_mask().sum(1, keepdim=True).clamp_min(1)
+        with torch.no_grad():
+            self.weight.copy_((torch.rand(self.weight.shape, generator=generator) + 0.5) / size)
 
     def child_mask(self) -> Tensor:
         """(U, D) bool."""
@@ -509,6 +520,7 @@ class PresenceBlock(nn.Module):
     """
 
     no_weight_decay = ("tau",)
+    trained_apart = ("tau",)
 
     def __init__(
         self,

@@ -252,6 +252,7 @@ class LocationBlock(nn.Module):
     """
 
     no_weight_decay = ("tau",)
+    trained_apart = ("tau",)
     rate_shares: ClassVar = {"tau": 0.01}
 
     def __init__(
@@ -351,6 +352,7 @@ class GroupBlock(nn.Module):
     """
 
     no_weight_decay = ("tau",)
+    trained_apart = ("tau",)
 
     def __init__(
         self, c_in: int, c_out: int, *, groups: int, first: bool, stride: int, beta: float, learned: bool,
