@@ -65,10 +65,11 @@ FULL_SIZE: dict[str, dict[str, dict[str, Any]]] = {
     )
     for long in ({"epochs": 400, "batch_size": 32, "device": "cuda", "mixed_precision": True},)
 }
-"""The paper's own sizes and epochs, for a GPU: ``HarsanyiImageClassifier(**FULL_SIZE["cifar10"]["table"])``.
+"""The paper's sizes and the epochs of its authors' code, for a GPU:
+``HarsanyiImageClassifier(**FULL_SIZE["cifar10"]["table"])``.
 
-Optimiser and augmentation are ours. The paper's table has MNIST resized to 32 x 32 pixels; padded to that size:
-``np.pad(images, ((0, 0), (2, 2), (2, 2), (0, 0)))``.
+Optimiser and augmentation are ours. The authors' code resizes MNIST to 32 x 32 pixels for the table; to pad it to that
+size: ``np.pad(images, ((0, 0), (2, 2), (2, 2), (0, 0)))``.
 """
 
 Values = NDArray[np.float64]
