@@ -33,6 +33,7 @@ PAPER: dict[str, dict[str, tuple[float, float]]] = {  # accuracy in per cent and
 N_PLAYERS = 12
 
 _BLOCK: dict[str, Any] = {"gate": "activation", "stem": "paper", "masked_share": 0.0, "learning_rate": 5e-3}
+_BLOCK |= {"tau_rate": 0.01}  # outside the clip, which their steep gradient would otherwise fill
 _GROUPS: dict[str, Any] = {
     "channels": [64, 64, 128, 128, 128], "n_blocks": 5, "strides": [1, 1, 2, 1, 1], "groups": 2, "learning_rate": 5e-3,
 }  # fmt: skip

@@ -57,12 +57,13 @@ def experiments() -> dict[str, Experiment]:
         image_backbone,
         image_figures,
         image_tables,
+        image_tau,
         tabular_depth,
         tabular_figures,
         tabular_tables,
     )
 
-    parts = (tabular_tables, tabular_figures, tabular_depth, image_tables, image_figures, image_backbone)
+    parts = (tabular_tables, tabular_figures, tabular_depth, image_tables, image_tau, image_figures, image_backbone)
     return {name: experiment for part in parts for name, experiment in part.EXPERIMENTS.items()}
 
 
