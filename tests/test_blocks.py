@@ -1,16 +1,28 @@
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from harsanyinet import HarsanyiMLP
-from harsanyinet.blocks import ActivationBlock, State, and_gate_, first_children, first_sets, select_children
+from harsanyinet.blocks import (
+    ActivationBlock,
+    State,
+    all_alive,
+    and_gate_,
+    choose,
+    first_children,
+    first_sets,
+    paper_unit,
+    select_children,
+)
 
 
 def plain_and(t: torch.Tensor, sigma: torch.Tensor, mode: str) -> torch.Tensor:
-    """The paper's formula to the letter, with the (B, U, D) tensor."""
+    """The AND as a plain product, with the (B, U, D) tensor."""
     product = (sigma * t[:, None] + (1 - sigma)).prod(2)
     return product ** (1 / sigma.sum(1).clamp_min(1)) if mode == "geometric" else product
 
@@ -38,50 +50,32 @@ def test_the_gate_equals_the_plain_product(seed, mode, dead):
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("mode", ["geometric", "product"])
-@pytest.mark.parametrize("dead", [0.0, 0.2])
-def test_the_gradient_equals_autograd_through_the_plain_product(seed, mode, dead):
-    t, sigma, grad = random_case(seed, dead)
-    if mode == "geometric":
-        # The root of a dead product of two or more children has no finite derivative: those gates get no gradient.
-        grad[(plain_and(t, sigma, mode) == 0) & (sigma.sum(1) > 1)] = 0
-    leaves = [t.clone().requires_grad_(), sigma.clone().requires_grad_()]
-    mine = torch.autograd.grad(and_gate_(*leaves, mode), leaves, grad)
-    if mode == "product" or not dead:
-        theirs = torch.autograd.grad(plain_and(*leaves, mode), leaves, grad)
-    else:  # row by row over gates that have a derivative, because 0 * inf is NaN in autograd
-        theirs = [torch.zeros_like(t), torch.zeros_like(sigma)]
-        for b in range(len(t)):
-            for u in range(len(sigma)):
-                row, unit = t[b : b + 1].clone().requires_grad_(), sigma[u : u + 1].clone().requires_grad_()
-                gate = plain_and(row, unit, mode)
-                if gate.item() > 0 or unit.sum() <= 1:
-                    of_t, of_sigma = torch.autograd.grad(gate, [row, unit], grad[b, u].reshape(1, 1))
-                    theirs[0][b] += of_t[0]
-                    theirs[1][u] += torch.nan_to_num(of_sigma[0])  # d(0^e)/de = 0 log 0 with one dead child
-    for a, b in zip(mine, theirs, strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-11, atol=1e-12)
+def test_presence_bits_and_their_gradient_are_those_of_the_plain_product(seed):
+    t, sigma, grad = random_case(seed, 0.2)
+    leaves = [(t > 0).double().requires_grad_(), sigma.clone().requires_grad_()]
+    mine, theirs = all_alive(*leaves), plain_and(*leaves, "product")
+    assert torch.equal(mine, theirs)
+    assert torch.equal(all_alive(*(leaf.detach() for leaf in leaves)), mine)
+    of_mine = torch.autograd.grad(mine, leaves, grad)
+    for a, b in zip(of_mine, torch.autograd.grad(theirs, leaves, grad), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
         assert bool((a != 0).any())
-
-
-def test_a_dead_gate_of_several_children_gets_no_gradient():
-    t = torch.tensor([[0.0, 0.5]], dtype=torch.float64, requires_grad=True)
-    sigma = torch.ones(1, 2, dtype=torch.float64, requires_grad=True)
-    of_t, of_sigma = torch.autograd.grad(and_gate_(t, sigma, "geometric").sum(), [t, sigma])
-    assert torch.equal(of_t, torch.zeros(1, 2, dtype=torch.float64))
-    assert torch.equal(of_sigma, torch.zeros(1, 2, dtype=torch.float64))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("mode", ["geometric", "product"])
 def test_tiny_children_neither_overflow_nor_revive_a_dead_gate(dtype, mode):
     tiny = torch.finfo(dtype).tiny
-    t = torch.tensor([[tiny / 4, 1.0], [tiny, tiny], [0.0, tiny], [0.0, 1.0]], dtype=dtype, requires_grad=True)
-    sigma = torch.ones(1, 2, dtype=dtype, requires_grad=True)
-    gate = and_gate_(t, sigma, mode)
-    assert bool((gate[2:] == 0).all())
-    assert bool(((gate >= 0) & (gate <= 1)).all())
-    for gradient in torch.autograd.grad(gate.sum(), [t, sigma]):
+    z = torch.tensor([[tiny / 4, 1.0], [tiny, tiny], [0.0, tiny], [0.0, 1.0]], dtype=dtype, requires_grad=True)
+    block = ActivationBlock(2, 3, beta=1.0, gamma=1.0, mode=mode, tau=torch.ones(3, 2), generator=torch.Generator())
+    with torch.no_grad():
+        block.weight.fill_(1.0)
+        block.tau[2, 0] = -1.0
+    block = block.to(dtype)
+    units = block(State(z)).values[:, :, 0]
+    assert bool((units[2:, :2] == 0).all())
+    assert bool(units.isfinite().all())
+    for gradient in torch.autograd.grad(units.sum(), [z, block.weight, block.tau]):
         assert bool(torch.isfinite(gradient).all())
 
 
@@ -94,6 +88,19 @@ def test_straight_through_gradient():
     expected = 7.0 * torch.exp(-tau) / (1 + torch.exp(-tau)) ** 2
     torch.testing.assert_close(found, grad * expected.detach())
     assert not select_children(tau.detach(), 7.0).requires_grad
+
+
+def to_the_letter(z, weight, tau, beta, gamma, mode):
+    """The paper's units as its formula is written: Sigma before and inside the tanh, a product over all candidates.
+
+    The root of a dead product has no derivative, and its unit passes nothing on (ReLU'(0) = 0): a constant.
+    """
+    sigma = select_children(tau, beta)
+    product = (sigma * torch.tanh(gamma * sigma * z.abs()[:, None]) + (1 - sigma)).prod(2)
+    if mode == "geometric":
+        dead = product == 0
+        product = torch.where(dead, 0.0, torch.where(dead, 1.0, product) ** (1 / sigma.sum(1).clamp_min(1)))
+    return (z @ (weight * sigma).T * product).relu()
 
 
 @pytest.mark.parametrize("mode", ["geometric", "product"])
@@ -112,14 +119,68 @@ def test_the_gradient_of_a_block_equals_autograd_through_the_formula(mode, dead,
     found = after.values[:, :, 0]
     if deep:
         assert set(found.detach().sum(1).nonzero()[:, 0].tolist()) <= set(after.rows.tolist())
-    chosen = select_children(block.tau, 3.0)
-    expected = (z @ (block.weight * chosen).T * and_gate_((2.0 * z.abs()).tanh(), chosen, mode)).relu()
+    expected = to_the_letter(z, block.weight, block.tau, 3.0, 2.0, mode)
     torch.testing.assert_close(found, expected, rtol=1e-13, atol=0)
+    with torch.no_grad():
+        assert torch.equal(block(State(z)).values[:, :, 0], found)  # inference is the same
     leaves = [block.weight, block.tau, *([z] if deep else [])]
     mine = torch.autograd.grad(found, leaves, grad, retain_graph=True)
     for a, b in zip(mine, torch.autograd.grad(expected, leaves, grad), strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-11, atol=1e-12)
+        torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-10)
         assert bool((a != 0).any()) == (dead < 1)
+
+
+@pytest.mark.parametrize("mode", ["geometric", "product"])
+def test_the_gradient_of_tau_by_pencil(mode):
+    """Two units over two candidates, gamma 1, beta 4, tau +-1: d Sigma / d tau = 4 e / (1 + e)^2 everywhere.
+
+    Unit 0 has candidate 0 as its only child, h = 2 z0 t0; unit 1 has both, h = (z0 + 3 z1) (t0 t1)^e.
+    """
+    z0, z1 = 0.5, 2.0
+    t0, t1 = math.tanh(z0), math.tanh(z1)
+    straight = 4 * math.e / (1 + math.e) ** 2
+    block = ActivationBlock(2, 2, beta=4.0, gamma=1.0, mode=mode, tau=torch.ones(2, 2), generator=torch.Generator())
+    with torch.no_grad():
+        block.tau[0, 1] = -1.0
+        block.weight.copy_(torch.tensor([[2.0, 5.0], [1.0, 3.0]]))
+    block = block.double()
+    units = block(State(torch.tensor([[z0, z1]], dtype=torch.float64))).values[0, :, 0]
+    units.sum().backward()
+    e = 0.5 if mode == "geometric" else 1.0
+    root = 1.0 if mode == "geometric" else 0.0  # whether |S_u| is in the exponent
+    d0, d1 = (t + z * (1 - t * t) - 1 for t, z in ((t0, z0), (t1, z1)))  # df/dSigma of a child
+    total, gate = z0 + 3 * z1, (t0 * t1) ** e
+    expected = [
+        # the sum: A_uj z_j times the gate; the factor: df/dSigma of the only child over itself, -1 of the other;
+        # the root 1/|S_u|: -log(product) / |S_u|^2 times the gate
+        [
+            2 * z0 * t0 + 2 * z0 * (d0 - root * t0 * math.log(t0)),
+            5 * z1 * t0 + 2 * z0 * t0 * (-1 - root * math.log(t0)),
+        ],
+        [
+            z * a * gate + total * gate * (e * d / t - root * math.log(t0 * t1) / 4)
+            for z, a, d, t in ((z0, 1, d0, t0), (z1, 3, d1, t1))
+        ],
+    ]
+    assert units.tolist() == pytest.approx([2 * z0 * t0, total * gate], rel=1e-14)
+    torch.testing.assert_close(
+        block.tau.grad, straight * torch.tensor(expected, dtype=torch.float64), rtol=1e-13, atol=0
+    )
+
+
+def test_one_function_computes_the_unit_for_training_inference_and_hooks():
+    t, sigma, _ = random_case(0, 0.2)
+    weight = torch.randn(9, 7, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    children = choose(weight, sigma)
+    kept = paper_unit(t, children, 2.0, "geometric")
+    with torch.no_grad():
+        assert torch.equal(paper_unit(t, children, 2.0, "geometric", keep=False).units, kept.units)
+    followed = t.clone().requires_grad_()
+    hooked = paper_unit(followed, children, 2.0, "geometric", tanh=torch.tanh, relu=torch.relu).units
+    assert torch.equal(hooked.detach(), kept.units)
+    (mine,) = torch.autograd.grad(hooked.sum(), followed)
+    expected = to_the_letter(followed, weight, sigma - 0.5, 1.0, 2.0, "geometric")
+    torch.testing.assert_close(mine, torch.autograd.grad(expected.sum(), followed)[0], rtol=1e-11, atol=1e-12)
 
 
 @pytest.mark.parametrize("mode", ["geometric", "product"])

@@ -9,10 +9,11 @@ from torch import nn
 from torch.nn import functional as F
 
 from harsanyinet import image_blocks
+from harsanyinet.blocks import select_children
 from harsanyinet.certificate import verify
 from harsanyinet.games import brute_force_shapley, harsanyi_dividends
 from harsanyinet.image import HarsanyiCNN
-from harsanyinet.image_blocks import inside, masked_convolution, neighbour_and, neighbours, pixels_per_cell
+from harsanyinet.image_blocks import LocationBlock, inside, masked_convolution, neighbours, pixels_per_cell
 from harsanyinet.network import HarsanyiNet, condensed
 
 CASES = {
@@ -221,49 +222,64 @@ def test_a_masked_convolution_and_its_gradient(at_a_time, w, monkeypatch):
         torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
 
 
-def assert_same_gate(found, expected, t, sigma):
-    """Values and gradients; returns the expected gradient of t."""
-    torch.testing.assert_close(found, expected, rtol=1e-13, atol=0)
-    grad = torch.randn(found.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    mine = torch.autograd.grad(found, [t, sigma], grad)
-    theirs = torch.autograd.grad(expected, [t, sigma], grad)
-    torch.testing.assert_close(mine[0], theirs[0], rtol=1e-11, atol=1e-12)
-    counted = sigma.sum(-1) > 0  # the derivative of a root of no child is nobody's
-    torch.testing.assert_close(mine[1][counted], theirs[1][counted], rtol=1e-11, atol=1e-12)
-    return theirs[0]
+def block_to_the_letter(block, z, tau_gradient="formula"):
+    """The paper's block as its formula is written, by unfolding: Sigma before and inside the tanh.
+
+    Or as the authors' code has it: the AND's own selection with beta = 1, in a sum of logarithms.
+    """
+    there = block.inside.to(z.dtype)
+    inner = select_children(block.tau, block.beta) * there
+    near = neighbours(z.abs().sum(-1, keepdim=True))[..., 0]  # (B, H, W, 9)
+    t = torch.tanh(block.gamma * inner * near)
+    if tau_gradient == "code":
+        outer = select_children(block.tau, 1.0) * there
+        product = (outer * (t + 1e-30).log()).sum(-1).exp()
+        product = torch.where((outer * (t == 0)).sum(-1) > 0, 0.0 * product, product)
+    else:
+        outer = inner
+        product = (outer * t + 1 - outer).prod(-1)
+    count = outer.sum(-1).clamp_min(1)
+    if block.mode == "geometric":  # the root of a dead product has no derivative, and ReLU passes nothing on
+        dead = product == 0
+        product = torch.where(dead, 0.0, torch.where(dead, 1.0, product) ** (1 / count))
+    return (plain_masked(z, block.weight, inner) * product[..., None]).relu()
 
 
+@pytest.mark.parametrize("tau_gradient", ["formula", "code"])
 @pytest.mark.parametrize("mode", ["geometric", "product"])
-def test_the_gate_and_its_gradient(mode):
+@pytest.mark.parametrize("dead", [0.0, 0.2])
+def test_the_gradient_of_a_block_equals_autograd_through_the_formula(mode, dead, tau_gradient):
     g = torch.Generator().manual_seed(0)
-    t = (0.1 + 0.9 * torch.rand(3, 4, 5, generator=g, dtype=torch.float64)).requires_grad_()
-    sigma = ((torch.rand(4, 5, 9, generator=g) < 0.5) & inside(4, 5)).double()
-    sigma[0, 0] = 0.0
-    sigma.requires_grad_()
-    near = neighbours(t[..., None], 1.0)[..., 0]
-    product = (sigma * near + 1 - sigma).prod(-1)
-    expected = product ** (1 / sigma.sum(-1).clamp_min(1)) if mode == "geometric" else product
-    assert_same_gate(neighbour_and(t, sigma, mode), expected, t, sigma)
-    dead = t.detach().clone()
-    dead[:, 1, 1] = 0.0
-    child = neighbours((dead == 0).double()[..., None])[..., 0] * sigma.detach() > 0
-    assert torch.equal(neighbour_and(dead, sigma.detach(), mode) == 0, child.any(-1))
+    block = LocationBlock(
+        2, 3, size=(4, 5), gate="activation", beta=7.0, gamma=0.8, mode=mode, generator=g, tau_gradient=tau_gradient
+    ).double()
+    with torch.no_grad():
+        block.tau.copy_(torch.randn(block.tau.shape, generator=g) - 0.3)
+        block.tau[0, 0], block.tau[1, 1] = -1.0, 1.0  # no child; all
+    z = torch.randn(6, 4, 5, 2, generator=g, dtype=torch.float64)
+    z = torch.where(torch.rand(6, 4, 5, 1, generator=g) < dead, 0.0, z).requires_grad_()
+    found, expected = block(z, None)[0], block_to_the_letter(block, z, tau_gradient)
+    torch.testing.assert_close(found, expected, rtol=1e-13, atol=1e-15)
+    grad = torch.randn(found.shape, generator=g, dtype=torch.float64)
+    leaves = [z, block.weight, block.tau]
+    mine, theirs = torch.autograd.grad(found, leaves, grad), torch.autograd.grad(expected, leaves, grad)
+    for a, b in zip(mine, theirs, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-10)
+        assert bool((a != 0).any())
+    counted = block.child_mask().view_as(block.tau).any(-1)
+    assert bool((mine[2][counted] != 0).any(-1).all())
 
 
-@pytest.mark.parametrize("mode", ["geometric", "product"])
-def test_a_dead_child_has_the_slope_of_the_product_where_it_is_finite(mode):
-    g = torch.Generator().manual_seed(0)
-    t = 0.1 + 0.9 * torch.rand(3, 4, 5, generator=g, dtype=torch.float64)
-    t[:, 1, 1] = t[0, 1, 2] = t[1, 3, 4] = 0.0
-    sigma = ((torch.rand(4, 5, 9, generator=g) < 0.4) & inside(4, 5)).double()
-    if mode == "geometric":  # a root of several children has no finite slope at zero
-        sigma *= sigma.cumsum(-1) <= 1
-    t.requires_grad_()
-    sigma.requires_grad_()
-    product = (sigma * neighbours(t[..., None], 1.0)[..., 0] + 1 - sigma).prod(-1)
-    expected = product ** (1 / sigma.sum(-1).clamp_min(1)) if mode == "geometric" else product
-    of_t = assert_same_gate(neighbour_and(t, sigma, mode), expected, t, sigma)
-    assert bool((of_t[:, 1, 1] != 0).any())
+def test_a_flushed_gate_stays_exact():
+    net = network(gamma=0.02, gate_floor=0.05)
+    x = images(net)
+    plain = network(gamma=0.02)
+    zeros = [float((z == 0).double().mean()) for z in (net.units(x)[0], plain.units(x)[0])]
+    assert zeros[0] > zeros[1] + 0.05
+    exact = brute_force_shapley(net.game(x, 0), net.n_players, progress=False)
+    np.testing.assert_allclose(net.explain(x).values[0], exact, rtol=0, atol=1e-13)
+    with pytest.raises(ValueError, match=r"gate_floor must lie in \[0, 1\), however: gate_floor=1.0"):
+        network(gate_floor=1)
 
 
 @pytest.mark.parametrize("options", [{"gamma": 1.0}, {"gate": "presence", "groups": 2, "learn_children": True}])

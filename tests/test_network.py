@@ -340,6 +340,8 @@ def test_explanations_do_not_follow_the_network(kind):
         ({"gate": "presence", "sets": [[0, 9]]}, "sets must hold players 0 to 3, however: 9 in set 0"),
         ({"channels": 4}, "belong to the presence gate, however: gate='activation'"),
         ({"initial_children": 5}, "between 0 and the 4 candidates of a block, however: initial_children=5"),
+        ({"initial_children": [1, 2]}, r"one number for each of the 3 blocks, however: \[1, 2\]"),
+        ({"deep_weights": "he"}, "deep_weights must be one of 'xavier', 'positive', however: deep_weights='he'"),
         ({"initial_children": 1.5}, r"share must lie in \(0, 1\]"),
         ({"columns": [0, 1]}, "columns must name a player for each of 4 columns, however: 2 given"),
         ({"columns": [0, 1, 3, 3]}, "without a gap"),
@@ -400,3 +402,29 @@ def test_import_is_light():
         "assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_deep_start_wakes_every_block():
+    x = torch.randn(1000, 8, generator=torch.Generator().manual_seed(0))
+    for seed in range(3):
+        usual, deep = HarsanyiMLP(8, 2, seed=seed), HarsanyiMLP.deep(8, 2, seed=seed)
+        with torch.no_grad():
+            acting = [[float((z != 0).any(0).float().mean()) for z in net.units(x)] for net in (usual, deep)]
+        assert acting[0][2] == 0
+        assert min(acting[1]) > 0.5
+        assert [int(mask.sum(1).unique()) for mask in deep.child_masks()] == [2, 2, 2]
+        for block in list(deep.blocks)[1:]:
+            assert bool(((block.weight >= 0.25) & (block.weight <= 0.75)).all())
+        assert bool((deep.blocks[0].weight < 0).any())
+    exact = brute_force_shapley(deep.double().game(x.double(), 0), 8, progress=False)
+    np.testing.assert_allclose(deep.explain(x[:1].double()).values[0], exact, rtol=0, atol=1e-13)
+    assert HarsanyiMLP.deep(1, 1)(torch.ones(2, 1)).shape == (2, 1)
+
+
+def test_children_may_differ_between_blocks(tmp_path):
+    net = HarsanyiMLP(6, 2, width=20, initial_children=(1, 0.2, None), seed=0)
+    assert [int(mask.sum(1).unique()) for mask in net.child_masks()] == [1, 4, 10]
+    save(net, tmp_path / "net.hnet")
+    again = load(tmp_path / "net.hnet")
+    assert again.config == net.config
+    assert all(map(torch.equal, again.child_masks(), net.child_masks()))

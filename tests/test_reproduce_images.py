@@ -18,7 +18,7 @@ from harsanyinet.peers import FastSHAP
 
 NAMES = (
     "image-table1", "image-sampling-error", "image-training-cost", "robustness", "image-maps", "receptive-fields",
-    "image-sparsity", "backbone",
+    "image-sparsity", "image-tau", "backbone",
 )  # fmt: skip
 
 

@@ -726,6 +726,7 @@ def test_the_bar_shows_the_losses(capfd, monkeypatch, progress, validated):
             {"schedule": "linear"},
             "schedule must be one of ('constant', 'cosine', 'onecycle'), however: schedule='linear'",
         ),
+        ({"apart_rate": 0.0}, "apart_rate must be positive or None, however: apart_rate=0.0"),
         ({"clip_norm": 0.0}, "clip_norm must be positive or None, however: clip_norm=0.0"),
         ({"patience": 0}, "patience must be a positive integer or None, however: patience=0"),
         ({"validation_share": 1.0}, "validation_share must be in [0, 1), however: validation_share=1.0"),
@@ -846,3 +847,34 @@ def test_a_module_may_slow_its_own_parameters_down():
         moved[optimizer] = (module.tau / module.weight).detach()
     torch.testing.assert_close(moved["adamw"], torch.full((3,), 0.01))  # the same steps, a hundredth as long
     torch.testing.assert_close(moved["sgd"], torch.ones(3))
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
+def test_a_steep_gradient_may_be_kept_out_of_the_clip(optimizer):
+    class Steep(nn.Module):
+        trained_apart = ("tau",)
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.tau, self.weight = nn.Parameter(torch.zeros(3)), nn.Parameter(torch.zeros(3))
+
+        def forward(self, x):
+            return x @ (1000 * self.tau + self.weight)
+
+    x = torch.rand(64, 3, generator=torch.Generator().manual_seed(0))
+    y = x @ torch.tensor([5.0, -5.0, 5.0])
+    slope = 2 * ((0 - y)[:, None] * x).mean(0)  # of the weight, at zero
+
+    def moved(**options):
+        module = Steep()
+        settings = {"epochs": 1, "batch_size": 64, "learning_rate": 0.1, "optimizer": optimizer, "clip_norm": 1.0}
+        config = TrainingConfig(**settings, **options)
+        fit_module(module, x, y, loss=lambda out, y: (out - y).square(), config=config, progress=False)
+        assert module.tau.grad is None
+        return module.tau.detach(), module.weight.detach()
+
+    tau, weight = moved(apart_rate=1e-6)
+    torch.testing.assert_close(tau, -1e-6 * 1000 * slope)
+    if optimizer == "sgd":
+        torch.testing.assert_close(weight, -0.1 * slope / slope.norm(), rtol=1e-4, atol=0)
+        assert float(moved()[1].norm()) < 2e-4  # in the clip it takes a thousand times the room of the weight

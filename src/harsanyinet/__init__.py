@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from harsanyinet.image_estimator import HarsanyiImageClassifier
     from harsanyinet.mlp import HarsanyiMLP
     from harsanyinet.network import HarsanyiNet
+    from harsanyinet.official import load_official
     from harsanyinet.storage import load, save
     from harsanyinet.tables.estimators import HarsanyiClassifier, HarsanyiRegressor
 
@@ -27,6 +28,7 @@ __all__ = [
     "HarsanyiNet",
     "HarsanyiRegressor",
     "load",
+    "load_official",
     "save",
     "verify",
 ]
@@ -42,6 +44,7 @@ _LATER = {
     "HarsanyiNet": "harsanyinet.network",
     "HarsanyiRegressor": "harsanyinet.tables.estimators",
     "load": "harsanyinet.storage",
+    "load_official": "harsanyinet.official",
     "save": "harsanyinet.storage",
     "verify": "harsanyinet.certificate",
 }

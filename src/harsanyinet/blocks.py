@@ -104,82 +104,51 @@ def and_gate_(t: Tensor, sigma: Tensor, mode: SoftAnd = "geometric") -> Tensor:
     """Soft AND over each unit's children: prod_j (sigma_uj t_j + 1 - sigma_uj), to the power 1/|S_u| if geometric.
 
     Matrix products only: the product is the exponential of a sum of logarithms, and a dead child (t = 0) adds a
-    number so far below every sum of living children that the gate is exactly zero. No (B, U, D) tensor exists, not
-    in the backward pass either, which is that of the product and not that of the log-sum (see `_AndGate`).
-    Overwrites t when no gradient is wanted.
+    number so far below every sum of living children that the gate is exactly zero. No (B, U, D) tensor exists.
+    The value without a gradient; overwrites t.
 
     Shape:
         - t: (B, D) in [0, 1]; sigma: (U, D) of zeros and ones; returns (B, U). A unit without children gets 1.
     """
-    if torch.is_grad_enabled() and (t.requires_grad or sigma.requires_grad):
-        gate: Tensor = _AndGate.apply(t, sigma, mode)  # type: ignore[no-untyped-call]
-        return gate
-    return _and_value_(t, sigma, mode)
-
-
-class _AndGate(torch.autograd.Function):
-    """The AND gate with the gradient of the plain product over all candidates.
-
-    NOTE[DIFF]: at a dead gate the geometric mean of two or more children has an infinite derivative (autograd returns
-    NaN there); we use zero. With one child, or with the plain product, the derivative is finite and used as it is.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, t: Tensor, sigma: Tensor, mode: SoftAnd) -> Tensor:
-        gate = _and_value_(t.clone(), sigma, mode)
-        ctx.save_for_backward(t, sigma, gate)
-        ctx.mode = mode
-        return gate
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
-        t, sigma, gate = ctx.saved_tensors
-        grad = grads[0]  # (B, U)
-        count = sigma.sum(1)  # (U,)
-        geometric = ctx.mode == "geometric"
-        exponent = 1 / count.clamp_min(1) if geometric else torch.ones_like(count)
-        dead = (t < torch.finfo(t.dtype).tiny).to(t.dtype)  # (B, D); 1/t of a subnormal number would overflow
-        inverse = 1 / (t + dead)  # 1/t at living candidates; what it says at dead ones is multiplied by zero
-        alive_part = grad * gate * exponent  # G P0: the gate is exactly zero when a child is dead
-        one_dead = grad * _product_if_one_dead(t, dead, sigma) if bool(dead.any()) else None  # G P1
-        if one_dead is not None and geometric:
-            one_dead = one_dead * (count == 1)
-        grad_t = grad_sigma = None
-        if ctx.needs_input_grad[0]:
-            grad_t = (alive_part @ sigma) * inverse * (1 - dead)
-            if one_dead is not None:
-                grad_t = grad_t + (one_dead @ sigma) * dead
-        if ctx.needs_input_grad[1]:
-            of_child = alive_part.T @ ((t - 1) * inverse * (1 - dead))
-            if one_dead is not None:
-                of_child = of_child - one_dead.T @ dead
-            of_other = alive_part.T @ (t - 1)
-            grad_sigma = torch.where(sigma > 0, of_child, of_other)
-            if geometric:  # d gate / d |S_u| = -gate * log(product) / |S_u|^2, and every sigma_uj counts in |S_u|
-                log_product = count * gate.clamp_min(torch.finfo(gate.dtype).tiny).log()
-                through_count = (grad * gate * log_product).sum(0) * -(exponent**2) * (count > 0)
-                grad_sigma = grad_sigma + through_count[:, None]
-        return grad_t, grad_sigma, None
-
-
-def _product_if_one_dead(t: Tensor, dead: Tensor, sigma: Tensor) -> Tensor:
-    """(B, U): the product over the living children where exactly one child is dead, zero elsewhere."""
-    n_dead = dead @ sigma.T
-    living = (t + dead).log() @ sigma.T
-    return torch.where(n_dead == 1, living.exp(), 0.0)
-
-
-def _and_value_(t: Tensor, sigma: Tensor, mode: SoftAnd) -> Tensor:
-    """(B, D) -> (B, U); overwrites t with logarithms."""
     size = sigma.sum(1, keepdim=True).clamp_min_(1)
-    return _opened_(_log_gate_(t.clamp_min_(_TINY[t.dtype]).log_(), sigma / size, size, mode).exp_())
+    return _opened(_log_gate_(t.clamp_min_(_TINY[t.dtype]).log_(), sigma / size, size, mode).exp_())
+
+
+def all_alive(alive: Tensor, sigma: Tensor) -> Tensor:
+    """1 for units whose children are all alive, else 0, with the gradient of prod_j (sigma_uj alive_j + 1 - sigma_uj).
+
+    Shape:
+        - alive: (B, D) and sigma: (U, D), zeros and ones; returns (B, U).
+    """
+    if torch.is_grad_enabled() and (alive.requires_grad or sigma.requires_grad):
+        found: Tensor = _AllAlive.apply(alive, sigma)  # type: ignore[no-untyped-call]
+        return found
+    return ((1 - alive) @ sigma.T == 0).to(alive.dtype)
+
+
+class _AllAlive(torch.autograd.Function):
+    """The product over all candidates of zeros and ones: where one factor is zero, its own slope is left."""
+
+    @staticmethod
+    def forward(ctx: Any, alive: Tensor, sigma: Tensor) -> Tensor:
+        ctx.save_for_backward(alive, sigma)
+        return ((1 - alive) @ sigma.T == 0).to(alive.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor]:
+        alive, sigma = ctx.saved_tensors
+        dead = 1 - alive
+        n_dead = dead @ sigma.T  # (B, U)
+        of_all, of_one = grads[0] * (n_dead == 0), grads[0] * (n_dead == 1)
+        of_alive = torch.where(dead > 0, of_one @ sigma, of_all @ sigma)
+        return of_alive, torch.where(sigma > 0, -(of_one.T @ dead), -(of_all.T @ dead))
 
 
 def _log_gate_(logs: Tensor, shares: Tensor, size: Tensor, mode: SoftAnd) -> Tensor:
     """(B, D) -> (B, U), given 1/|S_u| for the children (U, D) and |S_u|, at least 1, (U, 1); overwrites the logarithms.
 
     In place and without masks, log(0) or underflow, each of which costs several times the arithmetic on a CPU. Both
-    thresholds, here and in `_opened_`, look at a unit's own children only, so a flushed gate is flushed whoever else is
+    thresholds, here and in `_opened`, look at a unit's own children only, so a flushed gate is flushed whoever else is
     present.
     """
     smallest = math.log(_TINY[logs.dtype])
@@ -190,9 +159,74 @@ def _log_gate_(logs: Tensor, shares: Tensor, size: Tensor, mode: SoftAnd) -> Ten
     return mean.clamp_min_(0.95 * smallest)
 
 
-def _opened_(gate: Tensor) -> Tensor:
-    """Zero where `_log_gate_` met its lower bound."""
-    return torch.threshold_(gate, 1.01 * _TINY[gate.dtype] ** 0.95, 0.0)
+def _opened(gate: Tensor) -> Tensor:
+    """Zero where `_log_gate_` met its lower bound; in place where autograd does not look."""
+    zero_out = torch.threshold if gate.requires_grad else torch.threshold_
+    return zero_out(gate, 1.01 * _TINY[gate.dtype] ** 0.95, 0.0)
+
+
+# The paper's unit -------------------------------------------------------------------------------------------------
+
+
+class Children(NamedTuple):
+    """The children of the units of a block, and what is made of them once for all rows."""
+
+    sigma: Tensor  # (U, D) zeros and ones
+    size: Tensor  # (U, 1) of children, at least one
+    shares: Tensor  # (U, D) sigma / size
+    weight: Tensor  # (U, D) of children, zero elsewhere
+
+
+def choose(weight: Tensor, sigma: Tensor) -> Children:
+    """From the weights (U, D) of all candidates and Sigma (U, D)."""
+    size = sigma.sum(1, keepdim=True).clamp_min_(1)
+    return Children(sigma, size, sigma / size, weight * sigma)
+
+
+class Unit(NamedTuple):
+    """The steps of the paper's unit: (B, D) of candidates, (B, U) of units."""
+
+    t: Tensor  # tanh(gamma |z|), at least the smallest number
+    log_gate: Tensor
+    gate: Tensor  # exactly zero where a child is dead
+    total: Tensor  # A_u . (Sigma_u z)
+    units: Tensor
+
+
+def paper_unit(
+    z: Tensor,
+    children: Children,
+    gamma: float,
+    mode: SoftAnd,
+    *,
+    keep: bool = True,
+    tanh: Callable[[Tensor], Tensor] = torch.tanh_,
+    relu: Callable[[Tensor], Tensor] = torch.relu_,
+) -> Unit:
+    """z_u = ReLU(A_u . (Sigma_u z) * AND over the children of tanh(gamma |z_child|)): the one place that computes it.
+
+    Training, inference and DeepSHAP all call it. Autograd may follow it to z, through modules `tanh` and `relu` that
+    others have hooks on; the gradient of the children is in `_gradients`.
+
+    Args:
+        z: (B, D).
+        children: What `choose` returns.
+        gamma: Sharpness of the AND.
+        mode: Root or product.
+        keep: Whether all steps are wanted; otherwise only the units are right, and memory is written again.
+        tanh: In place by default.
+        relu: Likewise.
+    """
+    keep = keep or torch.is_grad_enabled()
+    t = tanh(z.abs().mul_(gamma))
+    t = t.clamp_min(_TINY[z.dtype]) if t.requires_grad else t.clamp_min_(_TINY[z.dtype])
+    log_gate = _log_gate_(t.log() if keep else t.log_(), children.shares, children.size, mode)
+    gate = _opened(log_gate.exp() if keep else log_gate.exp_())
+    if keep:
+        total = torch.mm(z, children.weight.t())
+        return Unit(t, log_gate, gate, total, relu(total * gate))
+    total = torch.mm(z, children.weight.t(), out=t if t.shape == gate.shape else None)
+    return Unit(t, log_gate, gate, total, relu(total.mul_(gate)))
 
 
 def first_children(
@@ -254,6 +288,7 @@ class ActivationBlock(nn.Module):
     """
 
     no_weight_decay = ("tau",)
+    trained_apart = ("tau",)
 
     def __init__(
         self,
@@ -271,6 +306,16 @@ class ActivationBlock(nn.Module):
         self.tau = nn.Parameter(tau)
         self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(n_units, d_in), generator=generator))
 
+    def start_near_the_mean_(self, generator: torch.Generator) -> None:
+        """Weights between a half and one and a half of 1/|S_u|: the sum over living children is positive, and as large.
+
+        NOTE[DIFF]: weights of either sign close half of all units whose children are alive, and Xavier's size, for
+        all candidates, makes a sum of a few children so small that the paper's SGD hardly moves it.
+        """
+        size = self.child_mask().sum(1, keepdim=True).clamp_min(1)
+        with torch.no_grad():
+            self.weight.copy_((torch.rand(self.weight.shape, generator=generator) + 0.5) / size)
+
     def child_mask(self) -> Tensor:
         """(U, D) bool."""
         return self.tau.detach() > 0
@@ -282,18 +327,16 @@ class ActivationBlock(nn.Module):
             units, rows = _Units.apply(z, below.rows, self.weight, self.tau, settings)  # type: ignore[no-untyped-call]
             return State(units, rows=rows)
         z = z.flatten(1)  # (B, D)
-        sigma = select_children(self.tau, self.beta)  # (U, D)
-        rows = acting_rows(z, sigma)
+        children = self.children_of()
+        rows = acting_rows(z, children.sigma)
         if rows is None:
-            return State(self._units(z, sigma)[:, :, None])
-        out = z.new_zeros(len(z), len(sigma)).index_copy_(0, rows, self._units(z[rows], sigma))
-        return State(out[:, :, None])
+            return State(paper_unit(z, children, self.gamma, self.mode, keep=False).units[:, :, None])
+        units = paper_unit(z[rows], children, self.gamma, self.mode, keep=False).units
+        return State(z.new_zeros(len(z), len(self.tau)).index_copy_(0, rows, units)[:, :, None])
 
-    def _units(self, z: Tensor, sigma: Tensor) -> Tensor:
-        t = z.abs().mul_(self.gamma).tanh_()
-        gate = and_gate_(t, sigma, self.mode)  # (B, U)
-        spent = t if t.shape == gate.shape else None  # memory that can be written again
-        return torch.mm(z, (self.weight * sigma).T, out=spent).mul_(gate).relu_()
+    def children_of(self) -> Children:
+        """Without a gradient: what `paper_unit` needs."""
+        return choose(self.weight.detach(), (self.tau.detach() > 0).to(self.tau.dtype))
 
 
 _Settings = tuple[float, float, SoftAnd]  # beta, gamma, mode
@@ -309,34 +352,28 @@ class _Acting(NamedTuple):
 
     rows: Tensor | None  # positions of the rows kept, None for all
     z: Tensor
-    t: Tensor  # at least the smallest number
+    t: Tensor
     log_gate: Tensor
-    gate: Tensor  # zero also where ReLU closes
-    total: Tensor  # of the children
+    gate: Tensor
+    total: Tensor
     units: Tensor
     sigma: Tensor
-    size: Tensor  # (U, 1) of children, at least one
+    size: Tensor
     shares: Tensor
-    chosen: Tensor  # weights of children
+    chosen: Tensor
 
 
 def _act(z: Tensor, alive: Tensor | None, weight: Tensor, tau: Tensor, settings: _Settings) -> _Acting | None:
     """The units of (B, D) candidates. If zeros and ones say which are alive: of acting rows, None without any."""
     (_, gamma, mode), rows = settings, None
-    sigma = tau.sign().relu_()
-    size = sigma.sum(1, keepdim=True).clamp_min_(1)
+    children = choose(weight, tau.sign().relu_())
     if alive is not None:
-        missing = torch.addmm(size.t(), alive, sigma.t(), beta=-1)  # (B, U), 0 if none is
+        missing = torch.addmm(children.size.t(), alive, children.sigma.t(), beta=-1)  # (B, U), 0 if none is
         rows = (missing.amax(1) >= 0).nonzero().view(-1)
         if not len(rows):
             return None
         z = z.index_select(0, rows)
-    chosen, shares = weight * sigma, sigma / size
-    t = z.abs().mul_(gamma).tanh_().clamp_min_(_TINY[z.dtype])
-    log_gate = _log_gate_(t.log(), shares, size, mode)
-    total = torch.mm(z, chosen.t())
-    gate = torch.ops.aten.threshold_backward(_opened_(log_gate.exp()), total, 0)
-    return _Acting(rows, z, t, log_gate, gate, total, total * gate, sigma, size, shares, chosen)
+    return _Acting(rows, z, *paper_unit(z, children, gamma, mode), *children)
 
 
 def _gradients(
@@ -344,21 +381,24 @@ def _gradients(
 ) -> tuple[Tensor | None, Tensor, Tensor]:
     """From the gradient (B, U) of the units in the rows kept: that of z in these rows, if deep, and of weight and tau.
 
-    That of the formula, in a few matrix products.
+    That of the paper's formula, in which Sigma stands before and inside the tanh: a candidate's factor is
+    f = Sigma tanh(gamma Sigma |z|) + 1 - Sigma, so that df/dSigma is t + gamma |z| (1 - t^2) - 1 for a child and -1 for
+    any other, whatever its z. A dead unit passes nothing on, since ReLU'(0) = 0.
     """
     beta, gamma, mode = settings
-    _, z, t, log_gate, gate, total, _, sigma, size, shares, chosen = kept
-    of_total = grad * gate  # (B, U)
+    _, z, t, log_gate, gate, total, units, sigma, size, shares, weight_of_children = kept
+    of_total = torch.ops.aten.threshold_backward(grad, units, 0).mul_(gate)  # (B, U)
     of_log = of_total * total  # (B, U): of the logarithm of the gate
+    inverse = t.reciprocal()
+    slope = inverse - t  # of log tanh: (1 - t^2) / t
+    of_child = (z.abs() * slope).mul_(gamma).sub_(inverse).add_(1)  # df/dSigma / f
     of_z = None
     if deep:
         of_z = torch.mm(of_log, shares if mode == "geometric" else sigma)
-        of_z.mul_(t.reciprocal().sub_(t).copysign_(z))  # through log tanh: (1 - t^2) / t, and through |z|
-        of_z.addmm_(of_total, chosen, beta=gamma)
+        of_z.mul_(slope.copysign_(z))
+        of_z.addmm_(of_total, weight_of_children, beta=gamma)
     of_chosen = torch.mm(of_total.t(), z)
-    off = t - 1  # a candidate changes the product by t - 1, a child by that over t; of a dead child: it meets a zero
-    by_unit = of_log.t()
-    of_tau = torch.where(sigma > 0, torch.mm(by_unit, off / t), torch.mm(by_unit, off))
+    of_tau = torch.where(sigma > 0, torch.mm(of_log.t(), of_child), -of_log.sum(0)[:, None])
     if mode == "geometric":  # the gate is a root, in which every child counts
         of_tau.sub_(of_log.mul_(log_gate).sum(0)[:, None]).div_(size)
     of_tau.addcmul_(of_chosen, weight)
@@ -480,6 +520,7 @@ class PresenceBlock(nn.Module):
     """
 
     no_weight_decay = ("tau",)
+    trained_apart = ("tau",)
 
     def __init__(
         self,
@@ -524,7 +565,7 @@ class PresenceBlock(nn.Module):
         z = z.view(len(z), len(sigma), self.channels)  # (B, U, C)
         if alive is None:
             return State(z, None, living)
-        alive = and_gate_(alive.clone(), sigma, "product")
+        alive = all_alive(alive, sigma)
         return State(_gated(z, alive), alive, living)
 
 

@@ -19,6 +19,7 @@ from harsanyinet.image_blocks import (
     GroupBlock,
     LocationBlock,
     StemName,
+    TauGradient,
     evaluating,
     inside,
     make_stem,
@@ -61,6 +62,9 @@ class HarsanyiCNN(HarsanyiNet):
         strides: One number per block, 2 where the map is to become half as fine (children per group); by default 1.
         learn_children: Whether children are trained; always where they are chosen per location.
         soft_and: `"geometric"` or `"product"` (activation gate).
+        tau_gradient: `"formula"`, as in the paper, or `"code"`, as in the authors' code, where beta does not act on the
+            AND's own selection (activation gate, training only).
+        gate_floor: A gate up to this is zero; 1e-3 in the authors' code (activation gate).
         readout: `"cell"`: every cell has weights of its own; `"shared"`: all cells of a block have the same.
         rank: Cell readouts map a block to so many values first, as in the paper; None for a full matrix.
         output_bias: Whether v(empty) is a trained constant; by default in the presence gate only.
@@ -95,6 +99,8 @@ class HarsanyiCNN(HarsanyiNet):
         strides: Sequence[int] | None = None,
         learn_children: bool = False,
         soft_and: SoftAnd = "geometric",
+        tau_gradient: TauGradient = "formula",
+        gate_floor: float = 0.0,
         readout: Literal["cell", "shared"] = "cell",
         rank: int | None = 16,
         output_bias: bool | None = None,
@@ -122,6 +128,7 @@ class HarsanyiCNN(HarsanyiNet):
             ("gate", gate, ("activation", "presence")),
             ("children", children, ("location", "group")),
             ("soft_and", soft_and, ("geometric", "product")),
+            ("tau_gradient", tau_gradient, ("formula", "code")),
             ("readout", readout, ("cell", "shared")),
         ):
             if value not in allowed:
@@ -145,6 +152,9 @@ class HarsanyiCNN(HarsanyiNet):
         for name, positive in (("beta", beta), ("gamma", gamma)):
             if not (math.isfinite(positive) and positive > 0):
                 raise ValueError(f"{name} must be positive and finite, however: {name}={positive}")
+        gate_floor = float(gate_floor)
+        if not 0 <= gate_floor < 1:
+            raise ValueError(f"gate_floor must lie in [0, 1), however: gate_floor={gate_floor}")
         self.in_channels, self.image_size, self.n_outputs, self.gate = in_channels, (size[0], size[1]), n_outputs, gate
         generator = torch.Generator().manual_seed(seed)
         named = "paper" if stem is None else stem
@@ -154,7 +164,8 @@ class HarsanyiCNN(HarsanyiNet):
             "channels": channels if isinstance(channels, int) else widths, "strides": steps,
             "n_blocks": n_blocks, "gate": gate, "beta": beta, "gamma": gamma, "seed": seed, "patch": patch,
             "stem": named if isinstance(named, str) else None, "children": children, "groups": groups,
-            "learn_children": learn_children, "soft_and": soft_and, "readout": readout, "rank": rank,
+            "learn_children": learn_children, "soft_and": soft_and, "tau_gradient": tau_gradient,
+            "gate_floor": gate_floor, "readout": readout, "rank": rank,
             "output_bias": gate == "presence" if output_bias is None else output_bias,
         }  # fmt: skip
         c_in, self.cells = self._look_through_the_stem()
@@ -164,6 +175,7 @@ class HarsanyiCNN(HarsanyiNet):
             c_below = c_in if level == 0 else widths[level - 1]
             if children == "location":
                 options: dict[str, Any] = {"size": self.cells, "gate": gate, "gamma": gamma, "mode": soft_and}
+                options |= {"tau_gradient": tau_gradient, "gate_floor": gate_floor}
                 kind: type[nn.Module] = LocationBlock
             else:
                 options = {"groups": groups, "first": level == 0, "stride": steps[level], "learned": learn_children}

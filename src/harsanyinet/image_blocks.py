@@ -21,6 +21,7 @@ from harsanyinet.blocks import SoftAnd, select_children
 
 Gate = Literal["activation", "presence"]
 StemName = Literal["paper", "patch", "deep", "map"]
+TauGradient = Literal["formula", "code"]
 _CENTRE = 4  # of the nine neighbours, row by row
 _GATHERED = 2**20  # values that are gathered at a time
 
@@ -165,48 +166,74 @@ def masked_convolution(z: Tensor, weight: Tensor, sigma: Tensor) -> Tensor:
 
 
 class _NeighbourAnd(torch.autograd.Function):
-    """The soft AND over the children among nine neighbours, with the gradient of the product over all nine.
+    """The soft AND over the children among nine neighbours, with the gradient of the paper's product over all nine.
 
-    NOTE[DIFF]: as in the dense block, a dead gate of several children gets no gradient under the root, whose slope
-    there is infinite.
+    Sigma stands twice in a factor, f = selected tanh(inner a) + 1 - selected. With t = tanh(a), of a child:
+    df/d inner = a (1 - t^2), df/d selected = t - 1; of any other: 0 and -1, whatever its a. With `log_sum` the gate is
+    exp(sum of selected log(tanh(inner a) + 1e-30)), the same number: df/d selected over f is then the logarithm itself.
+    A dead gate passes nothing on: above it is ReLU'(0) = 0.
     """
 
     @staticmethod
-    def forward(ctx: Any, t: Tensor, sigma: Tensor, mode: SoftAnd) -> Tensor:
-        near = neighbours(t[..., None], 1.0)[..., 0]  # (B, H, W, 9)
-        tiny = torch.finfo(t.dtype).tiny
-        dead = near < 1.01 * tiny
-        logs = torch.where(dead, 0.0, near.clamp_min(tiny).log_())
-        count, n_dead = sigma.sum(-1).clamp_min(1), (dead * sigma).sum(-1)
-        total = (logs * sigma).sum(-1)
-        living = (total / count if mode == "geometric" else total).exp()  # the AND of the living children
-        gate = torch.where(n_dead > 0, 0.0, living)
-        ctx.save_for_backward(near, sigma, gate, torch.where(n_dead == 1, living, 0.0))
-        ctx.mode = mode
+    def forward(
+        ctx: Any, size: Tensor, inner: Tensor, selected: Tensor, mode: SoftAnd, floor: float, log_sum: bool
+    ) -> Tensor:
+        sigma, tiny = selected, torch.finfo(size.dtype).tiny
+        near = neighbours(size.tanh()[..., None], 1.0)[..., 0]  # (B, H, W, 9)
+        dead = (near < 1.01 * tiny) & (sigma > 0)
+        total = near.clamp_min_(tiny).log_().mul_(sigma).sum(-1)
+        gate = (total / sigma.sum(-1).clamp_min(1) if mode == "geometric" else total).exp_()
+        gate.masked_fill_(dead.any(-1), 0.0)
+        if floor:
+            gate = torch.threshold_(gate, floor, 0.0)
+        ctx.save_for_backward(size, sigma, gate)
+        ctx.mode, ctx.log_sum = mode, log_sum
         return gate
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
-        near, sigma, gate, without_one = ctx.saved_tensors
-        tiny = torch.finfo(near.dtype).tiny
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        size, sigma, gate = ctx.saved_tensors
+        tiny = torch.finfo(size.dtype).tiny
         count = sigma.sum(-1, keepdim=True).clamp_min(1)
         of_log = (grads[0] * gate)[..., None]  # (B, H, W, 1), of the logarithm of the gate
         of_product = of_log / count if ctx.mode == "geometric" else of_log
-        inverse = 1 / near.clamp_min(tiny)
-        slopes = of_product * sigma * inverse
-        if ctx.mode == "geometric":
-            without_one = torch.where(count[..., 0] == 1, without_one, 0.0)
-        dead = (grads[0] * without_one)[..., None] * sigma * (near < 1.01 * tiny)  # of the only dead child, its own
-        off = near - 1
-        of_sigma = (of_product * off * torch.where(sigma > 0, inverse, 1.0) + dead * off).sum(0)
+        t = size.tanh().clamp_min_(tiny)
+        slope = 1 / t - t  # of log tanh: (1 - t^2) / t
+        of_selected = t.log() if ctx.log_sum else 1 - 1 / t  # df/d selected / f, of a child
+        of_inner = (of_product * _gathered(size * slope)).sum(0) * (sigma > 0)
+        of_other = of_product.sum(0) * (math.log(1e-30) if ctx.log_sum else -1.0)
+        of_sigma = torch.where(sigma > 0, (of_product * _gathered(of_selected)).sum(0), of_other)
         if ctx.mode == "geometric":  # every child counts in the root
             of_sigma = of_sigma - (of_log[..., 0] * gate.clamp_min(tiny).log()).sum(0)[..., None] / count
-        return scattered((slopes + dead)[..., None])[..., 0], of_sigma, None
+        of_size = scattered((of_product * sigma)[..., None])[..., 0] * slope
+        return of_size, of_inner, of_sigma, None, None, None
 
 
-def neighbour_and(t: Tensor, sigma: Tensor, mode: SoftAnd = "geometric") -> Tensor:
-    """(B, H, W) in [0, 1] -> (B, H, W): the product of t over the children sigma (H, W, 9), or its root."""
-    gate: Tensor = _NeighbourAnd.apply(t, sigma, mode)  # type: ignore[no-untyped-call]
+def _gathered(cells: Tensor) -> Tensor:
+    """(B, H, W) -> (B, H, W, 9)."""
+    return neighbours(cells[..., None])[..., 0]
+
+
+def neighbour_and(
+    size: Tensor,
+    inner: Tensor,
+    selected: Tensor | None = None,
+    mode: SoftAnd = "geometric",
+    floor: float = 0.0,
+    log_sum: bool = False,
+) -> Tensor:
+    """(B, H, W) -> (B, H, W): the product of tanh(size) over the children (H, W, 9), or its root.
+
+    Args:
+        size: gamma times the sum of absolute channels of each cell.
+        inner: Sigma inside the tanh.
+        selected: Sigma before it; the same if left out. Both hold the same numbers and may differ in their gradient.
+        mode: Root or product.
+        floor: A gate up to this is zero. It depends on the unit's own children only, so that the unit stays exact.
+        log_sum: Whether `selected` gets the gradient of a sum of logarithms instead of that of the product.
+    """
+    selected = inner if selected is None else selected
+    gate: Tensor = _NeighbourAnd.apply(size, inner, selected, mode, floor, log_sum)  # type: ignore[no-untyped-call]
     return gate
 
 
@@ -216,23 +243,25 @@ def neighbour_and(t: Tensor, sigma: Tensor, mode: SoftAnd = "geometric") -> Tens
 class LocationBlock(nn.Module):
     """Children chosen per location and shared by all channels, tau ~ N(0, 0.01^2).
 
-    Activation gate: z = ReLU(masked convolution * AND over the children of tanh(gamma * sum of abs(channels))), to the
-    letter of the paper. Presence gate: z = alive * (z of the same cell + activation(batch norm(masked convolution))),
-    the centre always a child.
+    Activation gate: z = ReLU(masked convolution * AND over the children of tanh(gamma * sum of abs(channels))), with
+    the gradient of the paper's formula or that of the authors' code (`tau_gradient`). Presence gate: z = alive * (z of
+    the same cell + activation(batch norm(masked convolution))), the centre always a child.
 
     Shape:
         - z: (B, H, W, C) and the presence of its cells (B, H, W) or None; returns the same of the block.
     """
 
     no_weight_decay = ("tau",)
+    trained_apart = ("tau",)
     rate_shares: ClassVar = {"tau": 0.01}
 
     def __init__(
         self, c_in: int, c_out: int, *, size: tuple[int, int], gate: Gate, beta: float, gamma: float, mode: SoftAnd,
-        generator: torch.Generator,
+        generator: torch.Generator, tau_gradient: TauGradient = "formula", gate_floor: float = 0.0,
     ) -> None:  # fmt: skip
         super().__init__()
         self.gate, self.beta, self.gamma, self.mode = gate, beta, gamma, mode
+        self.tau_gradient, self.gate_floor = tau_gradient, gate_floor
         self.tau = nn.Parameter(0.01 * torch.randn(*size, 9, generator=generator))
         if gate == "presence":
             with torch.no_grad():
@@ -252,12 +281,25 @@ class LocationBlock(nn.Module):
             chosen[..., _CENTRE] = True
         return (chosen & (self.inside > 0)).flatten(0, 1)
 
+    def parts(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """The two factors of a unit of the activation gate: the sum over its children (B, H, W, C) and the AND.
+
+        NOTE[DIFF]: `tau_gradient="code"` is what the authors' code does and the paper does not say: beta acts on the
+        sum and inside the tanh, the AND's own selection has beta = 1 and the gradient of a sum of logarithms.
+        """
+        there = self.inside.to(z.dtype)
+        sigma, selected, log_sum = select_children(self.tau, self.beta) * there, None, self.tau_gradient == "code"
+        if log_sum:
+            selected = select_children(self.tau, 1.0) * there
+        size = self.gamma * z.abs().sum(-1, dtype=self.tau.dtype)
+        gate = neighbour_and(size, sigma, selected, self.mode, self.gate_floor, log_sum)
+        return masked_convolution(z, self.weight, sigma), gate
+
     def forward(self, z: Tensor, alive: Tensor | None) -> tuple[Tensor, Tensor | None]:  # noqa: D102
-        sigma = select_children(self.tau, self.beta) * self.inside.to(z.dtype)
         if self.gate == "activation":
-            t = (self.gamma * z.abs().sum(-1, dtype=self.tau.dtype)).tanh()
-            out = masked_convolution(z, self.weight, sigma) * neighbour_and(t, sigma, self.mode)[..., None]
-            return out.relu(), None
+            total, gate = self.parts(z)
+            return (total * gate[..., None]).relu(), None
+        sigma = select_children(self.tau, self.beta) * self.inside.to(z.dtype)
         centre = torch.zeros_like(sigma)
         centre[..., _CENTRE] = 1.0
         sigma = torch.maximum(sigma, centre)
@@ -310,6 +352,7 @@ class GroupBlock(nn.Module):
     """
 
     no_weight_decay = ("tau",)
+    trained_apart = ("tau",)
 
     def __init__(
         self, c_in: int, c_out: int, *, groups: int, first: bool, stride: int, beta: float, learned: bool,

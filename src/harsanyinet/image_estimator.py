@@ -22,7 +22,7 @@ from torch.nn import functional as F
 from harsanyinet import files
 from harsanyinet.explanation import Explanation
 from harsanyinet.image import Children, HarsanyiCNN
-from harsanyinet.image_blocks import Gate, StemName
+from harsanyinet.image_blocks import Gate, StemName, TauGradient
 from harsanyinet.network import check_present
 from harsanyinet.training import TrainingConfig, fit_module
 
@@ -47,6 +47,9 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         readout: `"shared"`: a cell counts alike wherever it is, or `"cell"`: every place has weights of its own.
         beta: Steepness of the straight-through gradient of the children; by default 100.
         gamma: Sharpness of the paper's gate.
+        tau_gradient: `"formula"` or `"code"`, see `HarsanyiCNN` (the paper's block).
+        tau_rate: Rate of plain SGD steps for the child logits, which the clip of the gradient then does not see; None:
+            AdamW, like all other weights, where the steepness beta cancels but for the clip.
         masked_share: Share of the training images that are shown with absent cells, so that what the model says of a
             part of an image is a prediction from that part.
         flip: Whether training images are mirrored at random.
@@ -99,6 +102,8 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         readout: Literal["shared", "cell"] = "cell",
         beta: float = 100.0,
         gamma: float = 0.05,
+        tau_gradient: TauGradient = "formula",
+        tau_rate: float | None = None,
         masked_share: float = 0.3,
         flip: bool = False,
         crop: int = 0,
@@ -126,6 +131,8 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         self.readout = readout
         self.beta = beta
         self.gamma = gamma
+        self.tau_gradient = tau_gradient
+        self.tau_rate = tau_rate
         self.masked_share = masked_share
         self.flip = flip
         self.crop = crop
@@ -181,6 +188,7 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             x.shape[1], (x.shape[2], x.shape[3]), 1 if n_classes == 2 else n_classes, channels=self.channels,
             n_blocks=self.n_blocks, gate=self.gate, children=self.children, groups=groups, strides=self.strides,
             stem=self.stem, patch=self.patch, readout=self.readout, beta=self.beta, gamma=self.gamma, seed=seed,
+            tau_gradient=self.tau_gradient,
         )  # fmt: skip
         self.mean_, self.scale_ = self._standardise(x)
         module = _Seeing(net, self.mean_, self.scale_, self.mixed_precision).to(self.device)
@@ -188,6 +196,7 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         config = TrainingConfig(
             epochs=epochs, batch_size=self.batch_size, learning_rate=self.learning_rate, schedule="onecycle",
             weight_decay=self.weight_decay, masked_share=self.masked_share, clip_norm=1.0,
+            apart_rate=self.tau_rate,
         )  # fmt: skip
         with self._threads():
             self.history_ = fit_module(

@@ -28,6 +28,8 @@ from harsanyinet.fields import Connect
 from harsanyinet.network import HarsanyiNet, check_present
 
 Gate = Literal["activation", "presence"]
+DeepWeights = Literal["xavier", "positive"]
+FirstChildren = int | float | None
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu_,
     "gelu": F.gelu,
@@ -60,7 +62,10 @@ class HarsanyiMLP(HarsanyiNet):
         columns: The player of each column, when several columns (one-hot, bins) belong to one player.
         soft_and: `"geometric"` as in the paper's text or the plain `"product"` of the authors' code (activation gate).
         initial_children: How many children a unit starts with (activation gate). None: min(10, candidates), an int:
-            exactly so many, a float: that share of the candidates, at least one (0.1 in the authors' code).
+            exactly so many, a float: that share of the candidates, at least one (0.1 in the authors' code). A sequence
+            has one of these for each block.
+        deep_weights: First weights of the blocks after the first (activation gate): `"xavier"`, of either sign, or
+            `"positive"`, so that a unit starts near the mean of its children and acts wherever all of them do.
         channels: Channels per unit (presence gate; 8 by default).
         sets: Children of the first block as index sets of players (presence gate); their number replaces `width`.
             By default one unit per variable, then random sets; random sets only where variables outnumber units.
@@ -100,7 +105,8 @@ class HarsanyiMLP(HarsanyiNet):
         seed: int = 0,
         columns: Sequence[int] | None = None,
         soft_and: SoftAnd = "geometric",
-        initial_children: int | float | None = None,
+        initial_children: FirstChildren | Sequence[FirstChildren] = None,
+        deep_weights: DeepWeights = "xavier",
         channels: int | None = None,
         sets: Sequence[Sequence[int]] | None = None,
         set_sizes: Sequence[int] = (2, 3, 4),
@@ -116,6 +122,7 @@ class HarsanyiMLP(HarsanyiNet):
         _one_of("gate", gate, ("activation", "presence"))
         _one_of("connect", connect, ("previous", "all"))
         _one_of("soft_and", soft_and, ("geometric", "product"))
+        _one_of("deep_weights", deep_weights, ("xavier", "positive"))
         _one_of("activation", activation, tuple(ACTIVATIONS))
         for name, number in (
             ("n_features", n_features),
@@ -135,6 +142,14 @@ class HarsanyiMLP(HarsanyiNet):
         presence = gate == "presence"
         if presence and initial_children is not None:
             raise ValueError("initial_children belongs to the activation gate; pass sets or set_sizes for presence")
+        if isinstance(initial_children, Sequence):
+            initial_children = children = list(initial_children)
+        else:
+            children = [initial_children] * n_blocks
+        if len(children) != n_blocks:
+            raise ValueError(
+                f"initial_children must hold one number for each of the {n_blocks} blocks, however: {children}"
+            )
         if not presence and (channels not in (None, 1) or sets is not None or dropout or learn_children is False):
             raise ValueError(
                 "channels, sets, dropout and learn_children=False belong to the presence gate, however: "
@@ -160,8 +175,8 @@ class HarsanyiMLP(HarsanyiNet):
         self.config: dict[str, Any] = {
             "n_features": n_features, "n_outputs": n_outputs, "n_blocks": n_blocks, "width": width, "gate": gate,
             "beta": beta, "gamma": gamma, "connect": connect, "seed": seed, "columns": columns, "soft_and": soft_and,
-            "initial_children": initial_children, "channels": self.channels, "set_sizes": list(set_sizes),
-            "learn_children": learned, "activation": activation, "dropout": dropout,
+            "initial_children": initial_children, "deep_weights": deep_weights, "channels": self.channels,
+            "set_sizes": list(set_sizes), "learn_children": learned, "activation": activation, "dropout": dropout,
             "output_bias": presence if output_bias is None else output_bias,
         }  # fmt: skip
         self.register_buffer("columns", torch.tensor(columns), persistent=False)  # a setting, not a weight
@@ -173,10 +188,12 @@ class HarsanyiMLP(HarsanyiNet):
             n_below = level if connect == "all" else 1
             if not presence:
                 d_in = n_features if level == 0 else n_below * width
-                tau = first_children(width, d_in, initial_children, generator)
+                tau = first_children(width, d_in, children[level], generator)
                 blocks.append(
                     ActivationBlock(d_in, width, beta=beta, gamma=gamma, mode=soft_and, tau=tau, generator=generator)
                 )
+                if level and deep_weights == "positive":
+                    blocks[-1].start_near_the_mean_(generator)  # type: ignore[operator]
             elif level > 0 and not learned:
                 blocks.append(
                     OwnBlock(
@@ -218,6 +235,27 @@ class HarsanyiMLP(HarsanyiNet):
         if dtype is not None:
             self.to(dtype)
             self.baseline.copy_(_as_baseline(baseline, n_features, dtype))
+
+    @classmethod
+    def deep(cls, n_features: int, n_outputs: int, **changed: Any) -> HarsanyiMLP:
+        """The paper's network, started so that all of its blocks act and learn: see docs/DEPTH.md.
+
+        Two children per unit instead of ten, chosen among all blocks below, and deep units that start near the mean of
+        their children. Train it with AdamW and stop by rows held out.
+
+        Args:
+            n_features: Number of columns of x.
+            n_outputs: Number of raw outputs.
+            changed: Any other setting of the activation gate.
+
+        Examples:
+            >>> net = HarsanyiMLP.deep(6, 2, seed=0)
+            >>> x = torch.randn(500, 6, generator=torch.Generator().manual_seed(0))
+            >>> all(bool((z != 0).any()) for z in net.units(x))
+            True
+        """
+        start = {"initial_children": min(2, n_features), "deep_weights": "positive", "connect": "all"}
+        return cls(n_features, n_outputs, **{**start, **changed})
 
     @property
     def connect(self) -> Connect:

@@ -42,7 +42,9 @@ class TrainingConfig:
         momentum: For ``"sgd"`` only.
         beta2: For ``"adamw"`` only: how slowly it forgets the size of gradients.
         schedule: The learning rate of each step, see `learning_rate_factor`.
-        clip_norm: Upper bound on the norm of the whole gradient, or None.
+        clip_norm: Upper bound on the norm of the gradient, or None.
+        apart_rate: Rate of plain SGD steps, under the same schedule, for the parameters that modules name in an
+            attribute ``trained_apart``: neither the optimizer nor the clip sees them. None: like all others.
         patience: Stop after so many epochs without weights worth keeping (see `tolerance`); None to run all epochs.
         validation_share: Share of the training rows split off when no validation set is passed.
         masked_share: Chance of a training row to be shown with randomly absent players, and the weight of such rows in
@@ -60,6 +62,7 @@ class TrainingConfig:
     beta2: float = 0.999
     schedule: Schedule = "constant"
     clip_norm: float | None = None
+    apart_rate: float | None = None
     patience: int | None = None
     validation_share: float = 0.0
     masked_share: float = 0.0
@@ -80,6 +83,7 @@ class TrainingConfig:
             "momentum": (momentum_fits, "in [0, 1), and zero unless optimizer='sgd'"),
             "schedule": (self.schedule in get_args(Schedule), f"one of {get_args(Schedule)}"),
             "clip_norm": (self.clip_norm is None or 0 < self.clip_norm < math.inf, "positive or None"),
+            "apart_rate": (self.apart_rate is None or 0 < self.apart_rate < math.inf, "positive or None"),
             "patience": (self.patience is None or is_count(self.patience), "a positive integer or None"),
             "validation_share": (0 <= self.validation_share < 1, "in [0, 1)"),
             "masked_share": (0 <= self.masked_share <= 1, "in [0, 1]"),
@@ -210,8 +214,20 @@ def _by_rate(module: nn.Module, parameters: list[nn.Parameter]) -> dict[float, l
     return found
 
 
+def _apart(module: nn.Module, config: TrainingConfig) -> list[nn.Parameter]:
+    """The parameters that take steps of their own.
+
+    Child logits, whose gradient is beta times as steep: under one clip for all it would shrink every other gradient.
+    """
+    if config.apart_rate is None:
+        return []
+    named = {id(getattr(part, name)) for part in module.modules() for name in getattr(part, "trained_apart", ())}
+    return [p for p in module.parameters() if p.requires_grad and id(p) in named]
+
+
 def _make_optimizer(module: nn.Module, config: TrainingConfig) -> Optimizer:
-    trainable = [p for p in module.parameters() if p.requires_grad]
+    apart = {id(p) for p in _apart(module, config)}
+    trainable = [p for p in module.parameters() if p.requires_grad and id(p) not in apart]
     if not trainable:
         raise ValueError("module must have a parameter that requires a gradient, however: it has none")
     if config.optimizer == "adamw":
@@ -230,7 +246,7 @@ def _train_epoch(
 ) -> float:
     """One step per batch. The mean loss, or else the first one that is not finite, or NaN if a weight is not."""
     groups, decayed = optimizer.param_groups, decayed_parameters(module)
-    parameters = [p for group in groups for p in group["params"]]
+    parameters, apart = [p for group in groups for p in group["params"]], _apart(module, config)
     total, n_rows = 0.0, 0
     module.train()
     for batch in batches:
@@ -239,6 +255,8 @@ def _train_epoch(
         if not math.isfinite(value := mean.item()):
             return value
         optimizer.zero_grad()
+        for p in apart:
+            p.grad = None
         torch.autograd.backward(mean)
         rate = next(rates)
         for group in groups:
@@ -250,8 +268,11 @@ def _train_epoch(
                 if p.grad is not None:
                     p.data.mul_(1 - rate * config.weight_decay)
         optimizer.step()
+        for p in apart:
+            if p.grad is not None:
+                p.data.sub_(p.grad, alpha=rate / config.learning_rate * (config.apart_rate or 0.0))
         total, n_rows = total + value * len(losses), n_rows + len(losses)
-    return total / n_rows if all(bool(p.isfinite().all()) for p in parameters) else math.nan
+    return total / n_rows if all(bool(p.isfinite().all()) for p in [*parameters, *apart]) else math.nan
 
 
 def _mean_loss(module: nn.Module, batches: list[_Rows], loss: Loss, masked_share: float) -> float:
@@ -461,6 +482,8 @@ def fit_module(
         finally:
             module.eval()
             optimizer.zero_grad()
+            for p in _apart(module, config):
+                p.grad = None
     best = best_epoch if checks and best_epoch >= 0 else None
     if best is not None:
         module.load_state_dict(kept)

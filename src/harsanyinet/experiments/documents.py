@@ -11,7 +11,7 @@ from harsanyinet import files
 from harsanyinet.experiments import image_paper, reproduce
 from harsanyinet.experiments.image_tables import NAMES
 
-PAGES = ("README.md", "docs/REPRODUCTION.md")
+PAGES = ("README.md", "docs/REPRODUCTION.md", "docs/DEPTH.md")
 SECTION = re.compile(r"(<!-- results/(\w+)\.json(, in short)? -->\n).*?(?=<!-- end -->)", re.DOTALL)
 
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from harsanyinet import datasets
+from harsanyinet.blocks import SoftAnd
 from harsanyinet.datasets import Table, TableSplit
 from harsanyinet.experiments.census import label_coded
 from harsanyinet.games import Game, brute_force_shapley
@@ -121,13 +122,14 @@ def train_harsanyi(
     Args:
         data: Rows.
         recipe: How many children a unit starts with: ten, as the paper says ("text"), or one in ten inputs, as the
-            authors' code does ("code", and "rows", where the data has every row); or the latter with AdamW at 1e-3 in
-            place of SGD ("adam").
+            authors' code does ("code"); the latter with AdamW at 1e-3 in place of SGD ("adam"), or with all else that
+            the authors' code has, the plain product in the gate and data with every row ("rows").
         seed: Of the weights and the order of the rows.
         epochs: Passes over the training rows.
     """
     children = CHILDREN["text" if recipe == "text" else "code"]
-    net = HarsanyiMLP(data.n_players, data.n_classes, initial_children=children, seed=seed)
+    soft_and: SoftAnd = "product" if recipe == "rows" else "geometric"
+    net = HarsanyiMLP(data.n_players, data.n_classes, initial_children=children, soft_and=soft_and, seed=seed)
     changed = {"optimizer": "adamw", "learning_rate": 1e-3} if recipe == "adam" else {}
     return net, fit(net, data, seed=seed, epochs=epochs, **changed)
 

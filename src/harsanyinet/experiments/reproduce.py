@@ -53,9 +53,17 @@ def run(name: str, folder: Path, *, quick: bool = False) -> str:
 
 def experiments() -> dict[str, Experiment]:
     """All experiments by name."""
-    from harsanyinet.experiments import image_backbone, image_figures, image_tables, tabular_figures, tabular_tables
+    from harsanyinet.experiments import (
+        image_backbone,
+        image_figures,
+        image_tables,
+        image_tau,
+        tabular_depth,
+        tabular_figures,
+        tabular_tables,
+    )
 
-    parts = (tabular_tables, tabular_figures, image_tables, image_figures, image_backbone)
+    parts = (tabular_tables, tabular_figures, tabular_depth, image_tables, image_tau, image_figures, image_backbone)
     return {name: experiment for part in parts for name, experiment in part.EXPERIMENTS.items()}
 
 

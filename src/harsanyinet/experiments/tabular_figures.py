@@ -25,6 +25,7 @@ METHODS = {
     "kernel_shap": "KernelSHAP",
     "kernel_shap_paired": "KernelSHAP, paired",
 }
+EXAMPLE_BUDGETS = (100, 1_000, 10_000)
 BUDGETS = (128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 
 
@@ -253,40 +254,38 @@ def _draw_sparsity(result: dict[str, Any]) -> dict[str, Any]:
 def _examples(cell: Cell, models: Path, quick: bool) -> Cell:
     data = paper.load(cell["dataset"], cell["seed"], quick)
     net = trained(data, cell["dataset"], cell["network"], cell["seed"], models, quick)
-    per_class, most = (1, 2) if quick else (2, 4)
     labels = data.y_test.numpy()
-    counts = np.bincount(labels)
-    rows = np.concatenate([np.flatnonzero(labels == c)[:per_class] for c in np.argsort(-counts)[:most]])
+    classes = np.argsort(-np.bincount(labels))[: 2 if quick else None]
+    rows = np.concatenate([np.flatnonzero(labels == c)[: 1 if quick else 3] for c in classes])
     fast = fast_shap(net.float().eval(), data, data.x.float(), seed=cell["seed"], quick=quick)
     by_fast = fast.explain(data.x_test[rows].float())
     net = net.double().eval()
     x = data.x_test[rows].double()
-    budget = 10 * data.n_players
+    budgets = EXAMPLE_BUDGETS[:2] if quick else EXAMPLE_BUDGETS
     found = []
     for i, row in enumerate(rows):
-        game = model_game(net, x[i], output=int(labels[row]))
-        one = {
-            "truth": brute_force_shapley(game, data.n_players, progress=False),
-            "HarsanyiNet": net.explain(x[i : i + 1]).values[0, :, labels[row]],
-            "DeepSHAP": deep_shap(net, x[i : i + 1], output=int(labels[row]))[0],
-            "FastSHAP": by_fast[i, :, labels[row]],
-            f"sampling, {budget} rows": curve("sampling", game, data.n_players, [budget], seed=i)[0].values,
-            f"KernelSHAP, paired, {budget} rows": curve("kernel_shap_paired", game, data.n_players, [budget], seed=i)[
-                0
-            ].values,
+        outputs = evaluate(model_game(net, x[i], output=int(labels[row])), data.n_players, progress=False)
+        game = _Known(outputs)
+        one: dict[str, Any] = {
+            "truth": brute_force_shapley(game, data.n_players, progress=False).tolist(),
+            "HarsanyiNet": net.explain(x[i : i + 1]).values[0, :, labels[row]].tolist(),
+            "DeepSHAP": deep_shap(net, x[i : i + 1], output=int(labels[row]))[0].tolist(),
+            "FastSHAP": by_fast[i, :, labels[row]].tolist(),
         }
-        label = str(data.split.y_test.iloc[row])
-        found.append({"row": int(row), "label": label, "values": {k: np.asarray(v).tolist() for k, v in one.items()}})
-    return {"names": [str(c) for c in data.split.test.columns], "examples": found}
+        for name, text in METHODS.items():  # one list per budget
+            estimates = curve(name, game, data.n_players, budgets, seed=i)  # type: ignore[arg-type]
+            one[text] = [np.asarray(estimate.values).tolist() for estimate in estimates]
+        found.append({"row": int(row), "label": str(data.split.y_test.iloc[row]), "values": one})
+    return {"names": [str(c) for c in data.split.test.columns], "budgets": list(budgets), "examples": found}
 
 
 def _examples_summary(records: list[Cell]) -> dict[str, Any]:
-    datasets = {r["cell"]["dataset"]: {"names": r["names"], "examples": r["examples"]} for r in records}
+    datasets = {r["cell"]["dataset"]: {k: r[k] for k in ("names", "budgets", "examples")} for r in records}
     for one in datasets.values():
         for example in one["examples"]:
             exact = np.array(example["values"]["truth"])
             example["error"] = {
-                name: float(np.sqrt(((np.array(values) - exact) ** 2).mean()))
+                name: np.sqrt(((np.array(values) - exact) ** 2).mean(-1)).tolist()
                 for name, values in example["values"].items()
                 if name != "truth"
             }
@@ -294,44 +293,76 @@ def _examples_summary(records: list[Cell]) -> dict[str, Any]:
 
 
 def _examples_text(result: dict[str, Any]) -> str:
-    first = next(iter(result["datasets"].values()))["examples"][0]["error"]
-    short = [name.split(",")[0] for name in first]
-    lines = ["| dataset | row | class | " + " | ".join(short) + " |", "| --- " * (3 + len(short)) + "|"]
+    first = next(iter(result["datasets"].values()))
+    heads = []
+    for name, error in first["examples"][0]["error"].items():
+        heads += [f"{name}, {b:,} rows" for b in first["budgets"]] if isinstance(error, list) else [name]
+    lines = [
+        "| dataset | class | test rows | " + " | ".join(heads) + " |",
+        "| --- " * (3 + len(heads)) + "|",
+    ]
     for dataset, one in result["datasets"].items():
-        for example in one["examples"]:
-            errors = " | ".join(f"{error:.1e}" for error in example["error"].values())
-            lines.append(f"| {DATASETS[dataset]} | {example['row']} | {example['label']} | {errors} |")
+        for label in dict.fromkeys(example["label"] for example in one["examples"]):
+            some = [example for example in one["examples"] if example["label"] == label]
+            means = [np.mean([example["error"][name] for example in some], axis=0) for name in some[0]["error"]]
+            errors = " | ".join(f"{error:.1e}" for error in np.hstack(means))
+            rows = ", ".join(str(example["row"]) for example in some)
+            lines.append(f"| {DATASETS[dataset]} | {label} | {rows} | {errors} |")
     return "\n".join(lines)
 
 
 def _draw_examples(result: dict[str, Any]) -> dict[str, Any]:
-    from matplotlib.figure import Figure
-
+    """One line of panels per row; the exact values are black ticks, budgets are shades of one colour."""
     figures = {}
     for dataset, one in result["datasets"].items():
-        methods = list(one["examples"][0]["values"])
-        n_rows = len(one["examples"])
-        figure = Figure(
-            figsize=(2.3 * len(methods) + 1.2, (0.2 * len(one["names"]) + 0.7) * n_rows), layout="constrained"
-        )
-        axes = figure.subplots(n_rows, len(methods), sharey=True, sharex="row", squeeze=False)
-        places = np.arange(len(one["names"]))
-        for line, example in zip(axes, one["examples"], strict=True):
-            for ax, method in zip(line, methods, strict=True):
-                values = np.array(example["values"][method])
-                ax.barh(places, values, color=np.where(values > 0, COLOURS[4], COLOURS[0]))
-                ax.axvline(0, color="0.3", lw=0.8)
-                ax.set_yticks(places, one["names"], fontsize=7)
-                ax.tick_params(axis="x", labelsize=7)
-                ax.locator_params(axis="x", nbins=4)
-                ax.spines[["top", "right"]].set_visible(False)
-                if method == "truth":
-                    ax.set_ylabel(f"{example['label']}, row {example['row']}", fontsize=8)
-        axes[0, 0].invert_yaxis()  # shared: the first column of the table on top
-        for ax, method in zip(axes[0], methods, strict=True):
-            ax.set_title(method.replace(", ", ",\n"), fontsize=9)
-        figures[f"_{dataset}"] = figure
+        labels = list(dict.fromkeys(example["label"] for example in one["examples"]))
+        for part in range(0, len(labels), 4):
+            some = [example for example in one["examples"] if example["label"] in labels[part : part + 4]]
+            suffix = f"_{part // 4 + 1}" if len(labels) > 4 else ""
+            figures[f"_{dataset}{suffix}"] = _bars(one["names"], one["budgets"], some)
     return figures
+
+
+def _bars(names: list[str], budgets: list[int], examples: list[dict[str, Any]]) -> Any:
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
+
+    methods = [name for name in examples[0]["values"] if name != "truth"]
+    size = (2.3 * len(methods) + 1.2, (0.17 * len(names) + 0.5) * len(examples) + 0.8)
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.subplots(len(examples), len(methods), sharey=True, sharex="row", squeeze=False)
+    places = np.arange(len(names))
+    strengths = np.linspace(0.3, 1.0, len(budgets))
+    for line, example in zip(axes, examples, strict=True):
+        exact = np.array(example["values"]["truth"])
+        for ax, method in zip(line, methods, strict=True):
+            values = np.array(example["values"][method])
+            if values.ndim == 1:
+                ax.barh(places, values, color=np.where(values > 0, COLOURS[4], COLOURS[0]))
+            else:
+                height = 0.8 / len(values)
+                for i, (each, strength) in enumerate(zip(values, strengths, strict=True)):
+                    ax.barh(
+                        places + (i - (len(values) - 1) / 2) * height, each, height, color=COLOURS[2], alpha=strength
+                    )
+            ax.plot(exact, places, "|", color="black", ms=7, mew=1.2)
+            ax.axvline(0, color="0.3", lw=0.8)
+            ax.set_yticks(places, names, fontsize=7)
+            ax.tick_params(axis="x", labelsize=7)
+            ax.locator_params(axis="x", nbins=4)
+            ax.spines[["top", "right"]].set_visible(False)
+        line[0].set_ylabel(f"{example['label']}, row {example['row']}", fontsize=8)
+    axes[0, 0].invert_yaxis()  # shared: the first column of the table on top
+    for ax, method in zip(axes[0], methods, strict=True):
+        ax.set_title(method.replace(", ", ",\n"), fontsize=9)
+    marks = [
+        Patch(color=COLOURS[2], alpha=strength, label=f"{budget:,} rows through the network")
+        for budget, strength in zip(budgets, strengths, strict=True)
+    ]
+    figure.legend(
+        handles=marks, loc="outside lower right", ncols=len(marks), fontsize=8, title="black ticks: exact values"
+    )
+    return figure
 
 
 def _panels(n: int, sharey: bool = True) -> tuple[Any, Any]:
@@ -373,7 +404,7 @@ EXPERIMENTS = {
         _draw_sparsity,
     ),
     "examples": Experiment(
-        "Values of every method beside the truth, for some test rows of the largest classes.",
+        "Values of every method beside the truth, for three test rows of each class.",
         lambda quick: [{"dataset": d, "network": "code", "seed": 0} for d in DATASETS],
         _examples,
         _examples_summary,

@@ -17,10 +17,10 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from harsanyinet.blocks import ActivationBlock, and_gate_
+from harsanyinet.blocks import ActivationBlock, and_gate_, paper_unit
 from harsanyinet.explanation import need_package
 from harsanyinet.image import HarsanyiCNN
-from harsanyinet.image_blocks import LocationBlock, masked_convolution, neighbour_and, scattered
+from harsanyinet.image_blocks import LocationBlock, scattered
 from harsanyinet.mlp import HarsanyiMLP
 from harsanyinet.network import HarsanyiNet
 
@@ -133,17 +133,16 @@ def product_rule(g: Tensor, g_ref: Tensor, d: Tensor, d_ref: Tensor) -> tuple[Te
     return (d + d_ref) / 2, (g + g_ref) / 2
 
 
-def gate_rule(block: ActivationBlock, z: Tensor, m: Tensor) -> Tensor:
-    """From multipliers of the gate to those of the children, where every child is zero in the reference.
+def gate_rule(block: ActivationBlock, z: Tensor, d: Tensor, m: Tensor) -> Tensor:
+    """From multipliers of the gate d to those of the children, where every child is zero in the reference.
 
     d = (t_1 ... t_k)^(1/k) or t_1 ... t_k, t = tanh(gamma |z|), is then a unanimity game: each child receives d / k.
     The multiplier d / (k t_j) of t_j and the rescale quotient t_j / z_j of tanh and abs make d / (k z_j).
 
     Shape:
-        - z: (B, D) children; m: (B, K, U) multipliers of the gates; returns (B, K, D).
+        - z: (B, D) children; d: (B, U); m: (B, K, U) multipliers of the gates; returns (B, K, D).
     """
     sigma = block.child_mask().to(z.dtype)  # (U, D)
-    d = and_gate_((block.gamma * z.abs()).tanh_(), sigma, block.mode)
     share = (m * (d / sigma.sum(1).clamp_min(1))[:, None]) @ sigma
     living = z.abs() >= torch.finfo(z.dtype).tiny
     return share * torch.where(living, 1 / torch.where(living, z, 1.0), 0.0)[:, None]
@@ -191,18 +190,18 @@ def _factor(z: Tensor, z_ref: Tensor, gamma: float, root: float) -> tuple[Tensor
 
 def _through_block(block: ActivationBlock, z: Tensor, z_ref: Tensor | None, m: Tensor) -> Tensor:
     """From multipliers (B, K, U) of a block's units to those (B, K, D) of its candidates; None: a reference of zero."""
-    sigma = block.child_mask().to(z.dtype)
-    weight = block.weight * sigma  # (U, D)
+    children = block.children_of()
 
     def parts(z: Tensor) -> tuple[Tensor, Tensor]:
-        return F.linear(z, weight), and_gate_((block.gamma * z.abs()).tanh_(), sigma, block.mode)
+        unit = paper_unit(z, children, block.gamma, block.mode)
+        return unit.total, unit.gate
 
     g, d = parts(z)  # (B, U)
     g_ref, d_ref = (torch.zeros_like(g), torch.zeros_like(d)) if z_ref is None else parts(z_ref)
     m = m * relu_rule(g * d, g_ref * d_ref)[:, None]
     of_g, of_d = product_rule(g, g_ref, d, d_ref)
-    linear, gate = (m * of_g[:, None]) @ weight, m * of_d[:, None]
-    return linear + (gate_rule(block, z, gate) if z_ref is None else gate_rule_of_reference(block, z, z_ref, gate))
+    linear, gate = (m * of_g[:, None]) @ children.weight, m * of_d[:, None]
+    return linear + (gate_rule(block, z, d, gate) if z_ref is None else gate_rule_of_reference(block, z, z_ref, gate))
 
 
 def _backward(net: HarsanyiMLP, z0: Tensor, zs: list[Tensor], refs: list[Tensor] | None, m: list[Tensor]) -> Tensor:
@@ -290,8 +289,7 @@ def _through_location_block(block: LocationBlock, z: Tensor, above: Tensor, m: T
     """Multipliers of a block's cells (B, H, W, C') -> of the cells that it reads (B, H, W, C)."""
     sigma = block.child_mask().view_as(block.tau).to(z.dtype)
     size = z.abs().sum(-1)  # (B, H, W)
-    gate = neighbour_and((block.gamma * size).tanh(), sigma, block.mode)
-    linear = masked_convolution(z, block.weight, sigma)
+    linear, gate = block.parts(z)
     m = torch.where(above > 0, m, 0.0)  # ReLU
     by_sum = ((m * gate[..., None] / 2) @ block.weight).view(*z.shape[:3], 9, -1) * sigma[..., None]
     by_gate = (m * linear).sum(-1) * gate / 2 / sigma.sum(-1).clamp_min(1)  # (B, H, W), an equal share per child
@@ -313,9 +311,7 @@ class _Hooked(nn.Module):
         below, zs, out = x - self.net.baseline, [], self.net.base
         for level, (tanh, relu, readout) in enumerate(zip(self.tanhs, self.relus, self.net.readouts, strict=True)):
             block = _block(self.net, level)
-            sigma = block.child_mask().to(x.dtype)
-            gate = and_gate_(tanh(block.gamma * below.abs()), sigma, block.mode)
-            zs.append(relu(F.linear(below, block.weight * sigma) * gate))
+            zs.append(paper_unit(below, block.children_of(), block.gamma, block.mode, tanh=tanh, relu=relu).units)
             below = torch.cat(zs, 1) if self.net.connect == "all" else zs[-1]
             out = out + F.linear(zs[-1], readout[:, :, 0])
         return out
