@@ -23,8 +23,6 @@ def _tau(cell: Cell, models: Path, quick: bool) -> Cell:
     options.update(tau_gradient=cell["gradient"], tau_rate=cell["rate"])
     model = HarsanyiImageClassifier(**options, random_state=cell["seed"], progress=False)
     model.fit(data.train[:N_IMAGES], data.y_train[:N_IMAGES])
-    if model.history_.interrupted:
-        raise KeyboardInterrupt
     net = model.network_
     with torch.no_grad():
         units = net.units(image_paper.standardised(model, data.test[:200]))

@@ -98,8 +98,6 @@ def train(
         config=config, seed=seed, progress=False, on_epoch=each_epoch,
         validation=(data.x[held_out].float(), data.y[held_out]) if patience else None,
     )  # fmt: skip
-    if history.interrupted:
-        raise KeyboardInterrupt
     for block in net.blocks:
         block.gamma = net.config["gamma"]
     return net.eval(), len(history.train_loss) if history.best_epoch is None else history.best_epoch + 1
