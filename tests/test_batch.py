@@ -459,6 +459,37 @@ def test_monotone(store, tmp_path, capsys):
     assert "has no column 'siez'" in run(capsys, *arguments, "--monotone", "siez=1")[2]
 
 
+def test_dates_and_groups(tmp_path, capsys):
+    """A date is one player and so is a group; what was found is said, and files are read as in fit."""
+    rng = np.random.default_rng(0)
+    days = pd.Series(pd.date_range("2020-01-01", periods=200, freq="D"))
+    colour = rng.integers(0, 2, 200)
+    frame = pd.DataFrame({
+        "number": np.arange(200), "day": days.dt.strftime("%d.%m.%Y"), "red": colour, "blue": 1 - colour,
+        "price": 3.0 * (days.dt.day_of_week > 4) + colour + rng.normal(size=200) / 10,
+    })  # fmt: skip
+    data, model = tmp_path / "d.csv", tmp_path / "m.hnet"
+    frame.to_csv(data, index=False)
+    arguments = ("fit", data, "--target", "price", *SMALL, "-o", model, "--task", "regression")
+    code, out, err = run(capsys, *arguments, "--group", "colour=red,blue")
+    assert code == 0
+    assert "column 'number' looks like an identifier" in err
+    assert "column 'day' holds text that reads as dates (%d.%m.%Y)" in err
+    assert "day" in out.split("most important")[1].splitlines()[0]
+    found = table(run(capsys, "explain", model, data)[1])
+    assert list(found.columns) == ["base value", "number", "day", "colour", "output"]
+    assert found["day"].abs().mean() > 0.1
+    expected = load(model).explain(frame.drop(columns="price")).values
+    np.testing.assert_allclose(found[["number", "day", "colour"]], expected, atol=1e-9)
+    assert run(capsys, "verify", model, data)[0] == 0
+    assert "reads as dates" not in run(capsys, *arguments, "--dates", "")[2]
+    assert [column.kind for column in load(model).columns_][:2] == ["number", "category"]
+    for wrong in ("colour", "=red", "colour="):
+        with pytest.raises(SystemExit):
+            main([*map(str, arguments), "--group", wrong])
+        assert "expected NAME=COL,..." in capsys.readouterr().err
+
+
 def test_score(store, tmp_path, capsys):
     from sklearn.metrics import accuracy_score, log_loss, r2_score, roc_auc_score, root_mean_squared_error
 
