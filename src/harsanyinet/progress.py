@@ -7,6 +7,9 @@ from typing import Any
 
 from tqdm import tqdm
 
+DELAY = 2.0
+"""Seconds that a stage may take before its bar is shown."""
+
 
 def visible(progress: bool = True) -> bool:
     """Whether somebody watches: stderr is a terminal, or this is a notebook. A log would get a line per step."""
@@ -23,4 +26,4 @@ def bar(stage: str, total: int | None, *, unit: str = "row", progress: bool = Tr
         progress: False for none at all.
         **options: More for tqdm.
     """
-    return tqdm(desc=stage, total=total, unit=unit, delay=2.0, disable=not visible(progress), leave=False, **options)
+    return tqdm(desc=stage, total=total, unit=unit, delay=DELAY, disable=not visible(progress), leave=False, **options)
