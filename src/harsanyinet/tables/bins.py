@@ -165,13 +165,13 @@ class Binning:
         missing: "value": a missing value is a bin; "absent": an absent player; "auto": a value where fit saw some.
         plain_rows: Mean rows of a category from which on its statistics are plain averages of all rows.
         prior: Rows that the mean of all rows counts for in the statistics of a category.
+        many_classes: Coded columns of a category at most; of more targets these hold what differs most.
     """
 
     max_bins: int = 128
     missing: str = "auto"
     plain_rows: float = 50.0
     prior: float = 1.0
-    frequency: int = 0
     many_classes: int = 4
 
 
@@ -327,10 +327,6 @@ def _fit_category(
         plain, in_order = _target_statistics(level, target, weight, len(levels), binning.prior, order)
         of_level.append(plain)
         codes.append(plain[level] if len(levels) and not ordered else in_order)
-    if binning.frequency and len(levels) >= binning.frequency:
-        counts = np.bincount(level[known], minlength=len(levels)).astype(float)
-        of_level.append(counts)
-        codes.append(counts[level])
     own = np.empty((len(codes), len(texts)), dtype=np.uint8)
     level_bins = np.empty((len(levels), len(codes)), dtype=np.uint8)
     n_bins = []
