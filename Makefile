@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: demo test lint types unit bench bench-tables reproduce clean
+.PHONY: demo test test-fast lint types unit bench bench-tables reproduce documents clean
 
 demo: $(VENV)/.demo
 	$(BIN)/harsanyinet demo
@@ -21,11 +21,14 @@ types: $(VENV)/.dev
 unit: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2
 
+test-fast: lint types  # without whole experiments
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
 bench: $(VENV)/.dev
 	$(BIN)/harsanyinet bench core
 	$(BIN)/harsanyinet bench exactness
 	$(BIN)/harsanyinet bench noise
-	$(BIN)/python -m harsanyinet.experiments.documents
+	$(MAKE) documents
 
 bench-tables: $(VENV)/.bench  # hours; what is done is not done again
 	$(BIN)/harsanyinet bench defaults
@@ -33,11 +36,15 @@ bench-tables: $(VENV)/.bench  # hours; what is done is not done again
 	$(BIN)/harsanyinet bench speed
 	$(BIN)/harsanyinet bench subsets
 	$(BIN)/harsanyinet bench large
-	$(BIN)/python -m harsanyinet.experiments.documents
+	$(MAKE) documents
 
 reproduce: $(VENV)/.dev  # hours; what is done is not done again
 	$(BIN)/harsanyinet reproduce all
-	$(BIN)/python -m harsanyinet.experiments.documents
+	$(MAKE) documents
+
+documents: $(VENV)/.dev  # pictures, tables, sentences and what examples print, from results/ and from today's code
+	$(BIN)/python -m harsanyinet_experiments.pictures
+	$(BIN)/python -m harsanyinet_experiments.documents
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

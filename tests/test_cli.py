@@ -5,16 +5,16 @@ import subprocess
 import sys
 
 import pytest
-import torch
 
-from harsanyinet import HarsanyiMLP, save
+import harsanyinet
 from harsanyinet.cli import main
 
 
 @pytest.fixture
 def model(tmp_path):
-    net = HarsanyiMLP(4, 2, width=10, gate="presence", seed=0).eval()
-    save(net, tmp_path / "model.hnet")
+    pytest.importorskip("torch")
+    net = harsanyinet.HarsanyiMLP(4, 2, width=10, gate="presence", seed=0).eval()
+    net.save(tmp_path / "model.hnet")
     (tmp_path / "rows.csv").write_text("0.1,0.2,-0.3,4\n1,,2,3\n")
     return tmp_path
 
@@ -38,7 +38,8 @@ def test_verify(model, capsys):
 
 
 def test_huge_integers_and_one_column(tmp_path, capsys):
-    save(HarsanyiMLP(1, 1, gate="presence", dtype=torch.float64).eval(), tmp_path / "m.hnet")
+    torch = pytest.importorskip("torch")
+    harsanyinet.HarsanyiMLP(1, 1, gate="presence", dtype=torch.float64).eval().save(tmp_path / "m.hnet")
     (tmp_path / "rows.csv").write_text("1\n\n123456789012345678901234567890\n")
     code, out, err = run(capsys, "verify", tmp_path / "m.hnet", tmp_path / "rows.csv")
     assert (code, err) == (0, "")
@@ -46,7 +47,8 @@ def test_huge_integers_and_one_column(tmp_path, capsys):
 
 
 def test_verify_fails_with_exit_code_1(model, capsys, monkeypatch):
-    monkeypatch.setattr(HarsanyiMLP, "_read", lambda self, zs: self.base + sum(z.sum((1, 2)) for z in zs)[:, None])
+    wrong = lambda self, zs: self.base + sum(z.sum((1, 2)) for z in zs)[:, None]  # noqa: E731
+    monkeypatch.setattr(harsanyinet.HarsanyiMLP, "_read", wrong)
     code, out, _ = run(capsys, "verify", model / "model.hnet", model / "rows.csv")
     assert code == 1
     assert out.startswith("FAILED")
@@ -100,7 +102,7 @@ def test_interrupt_and_traceback_switch(model, capsys, monkeypatch):
     def interrupted(path):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("harsanyinet.storage.load", interrupted)
+    monkeypatch.setattr("harsanyinet.loading.load", interrupted)
     assert run(capsys, "verify", model / "model.hnet", model / "rows.csv") == (130, "", "interrupted\n")
     monkeypatch.undo()
     monkeypatch.setenv("HARSANYINET_TRACEBACK", "1")
@@ -123,34 +125,13 @@ def test_unknown_command_and_version(capsys):
         assert stopped.value.code == code
 
 
-def test_bench_core(tmp_path, capsys, monkeypatch):
-    from harsanyinet.experiments import bench_core
-
-    monkeypatch.setattr(bench_core, "BATCHES", (1, 8))
-    monkeypatch.setattr(bench_core, "cases", lambda quick: [bench_core.Case(4, "activation", 6, 2, {})])
-    code, out, _ = run(capsys, "bench", "core", "--quick", "-o", tmp_path / "r" / "core.json")
-    assert code == 0
-    result = json.loads((tmp_path / "r" / "core.json").read_text())
-    assert [row["batch"] for row in result["rows"]] == [1, 8]
-    assert all(row["explain_ms"] > 0 and row["forward/plain"] > 0 for row in result["rows"])
-    assert set(result["rows"][-1]["peak_mib"]) == {"plain", "forward", "explain"}
-    assert "activation" in out
-
-
-def test_bench_exactness(tmp_path, capsys, monkeypatch):
-    """The paper's configuration, hardly trained: exact all the same."""
-    from harsanyinet.experiments import bench_exactness
-
-    real = bench_exactness.label_coded
-    monkeypatch.setattr(bench_exactness, "label_coded", lambda split: tuple(part[:600] for part in real(split)))
-    code, _, _ = run(capsys, "bench", "exactness", "--quick", "-o", tmp_path / "e.json")
-    assert code == 0
-    ours = json.loads((tmp_path / "e.json").read_text())["ours"]
-    assert len(ours) == 2
-    for found in ours.values():
-        assert found["rmse_float64"] < 1e-13
-        assert found["rmse_float32"] < 1e-6
-        assert found["max_logit"] > 0.01
+@pytest.mark.parametrize("arguments", [["bench", "core"], ["reproduce", "table1"]])
+def test_without_the_experiments_one_line_says_where_they_are(arguments, capsys, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    code, out, err = run(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert "run them in a checkout of the source" in err
+    assert err.count("\n") == 1
 
 
 def test_module_entry_point():

@@ -166,6 +166,12 @@ class TestLoadRefuses:
         message = reason(path)
         assert f"written by a newer harsanyinet (file format {version}, and this one reads 1); upgrade" in message
 
+    def test_an_older_version(self, path):
+        path.write_bytes(tagged(version="0", meta="{}", sha256=""))
+        message = reason(path)
+        assert "written by an older harsanyinet (file format 0, and this one reads 1); make and save it" in message
+        assert "newer" not in message
+
     @pytest.mark.parametrize("tags", [{}, {"meta": "{}"}, {"meta": "{}", "sha256": "0" * 64}, {"version": "one"}])
     def test_a_checksum_that_is_absent_or_wrong(self, path, tags):
         path.write_bytes(tagged(**tags))

@@ -7,7 +7,6 @@ from math import factorial
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,10 +17,15 @@ from harsanyinet.games import (
     harsanyi_dividends,
     moebius_transform,
     shapley_of_table,
+    sub_game,
     zeta_transform,
 )
 
 exact = settings(max_examples=60, deadline=None, derandomize=True)
+
+
+def tensor(array):
+    return pytest.importorskip("torch").from_numpy(array)
 
 
 def subsets(members):
@@ -128,12 +132,12 @@ class TestEvaluate:
             lambda a: a.astype(np.float32),
             lambda a: a.astype(int),
             lambda a: np.asfortranarray(a),
-            torch.from_numpy,
-            lambda a: torch.from_numpy(a).float(),
-            lambda a: torch.from_numpy(a).bfloat16(),
-            lambda a: torch.from_numpy(a).long(),
-            lambda a: torch.from_numpy(a).requires_grad_(),
-            lambda a: torch.from_numpy(a).float().requires_grad_() * 1.0,  # not a leaf
+            tensor,
+            lambda a: tensor(a).float(),
+            lambda a: tensor(a).bfloat16(),
+            lambda a: tensor(a).long(),
+            lambda a: tensor(a).requires_grad_(),
+            lambda a: tensor(a).float().requires_grad_() * 1.0,  # not a leaf
         ],
         ids=["array", "list", "float32", "int", "fortran", "torch", "torch32", "bfloat16", "long", "leaf", "graph"],
     )
@@ -163,7 +167,7 @@ class TestEvaluate:
             (lambda m: np.zeros(len(m) - 1), r"\(7,\)"),
             (lambda m: np.zeros((1, len(m))), r"\(1, 8\)"),
             (lambda m: np.zeros((len(m), 2, 1)), r"\(8, 2, 1\)"),
-            (lambda m: torch.zeros(2, len(m)), r"\(2, 8\)"),
+            (lambda m: tensor(np.zeros((2, len(m)))), r"\(2, 8\)"),
         ],
     )
     def test_an_answer_of_the_wrong_shape(self, answer, shape):
@@ -306,3 +310,14 @@ def test_shapiq_agrees(n):
         assert abs(found_dividends[code(s)] - dividends[tuple(sorted(s))]) < 1e-12
     for i in range(n):
         assert abs(found[i] - values[(i,)]) < 1e-12
+
+
+@pytest.mark.parametrize("others", [True, False])
+def test_a_sub_game_holds_all_others(others):
+    """By a game that writes down who was there: player i counts 2^i."""
+
+    def who(masks):
+        return masks @ (1 << np.arange(5))
+
+    played = sub_game(who, [3, 0], 5, others=others)(np.array([[False, False], [True, False], [False, True]]))
+    assert played.tolist() == ([22, 30, 23] if others else [0, 8, 1])

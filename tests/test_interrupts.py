@@ -14,7 +14,7 @@ import pytest
 from sklearn.model_selection import cross_val_score
 
 from harsanyinet import HarsanyiClassifier, HarsanyiRegressor
-from harsanyinet.fit_files import fit_file
+from harsanyinet.batch.fit_files import fit_file
 
 COMMAND = (
     "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "  # ignored in the background

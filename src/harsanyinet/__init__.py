@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from harsanyinet.attribution import Attribution
-    from harsanyinet.certificate import Certificate, verify
-    from harsanyinet.explanation import Explanation
-    from harsanyinet.image import HarsanyiCNN
-    from harsanyinet.image_estimator import HarsanyiImageClassifier
-    from harsanyinet.mlp import HarsanyiMLP
-    from harsanyinet.network import HarsanyiNet
-    from harsanyinet.official import load_official
-    from harsanyinet.storage import load, save
+    from harsanyinet.explanations.certificate import Certificate, verify
+    from harsanyinet.explanations.explanation import Explanation
+    from harsanyinet.images.cnn import HarsanyiCNN
+    from harsanyinet.images.image_estimator import HarsanyiImageClassifier
+    from harsanyinet.images.official import load_official
+    from harsanyinet.loading import load, save
+    from harsanyinet.networks.attribution import Attribution
+    from harsanyinet.networks.base import HarsanyiNet
+    from harsanyinet.networks.mlp import HarsanyiMLP
     from harsanyinet.tables.estimators import HarsanyiClassifier, HarsanyiRegressor
 
 __version__ = "0.1.0"
@@ -34,19 +34,19 @@ __all__ = [
 ]
 
 _LATER = {
-    "Attribution": "harsanyinet.attribution",
-    "Certificate": "harsanyinet.certificate",
-    "Explanation": "harsanyinet.explanation",
-    "HarsanyiCNN": "harsanyinet.image",
+    "Attribution": "harsanyinet.networks.attribution",
+    "Certificate": "harsanyinet.explanations.certificate",
+    "Explanation": "harsanyinet.explanations.explanation",
+    "HarsanyiCNN": "harsanyinet.images.cnn",
     "HarsanyiClassifier": "harsanyinet.tables.estimators",
-    "HarsanyiImageClassifier": "harsanyinet.image_estimator",
-    "HarsanyiMLP": "harsanyinet.mlp",
-    "HarsanyiNet": "harsanyinet.network",
+    "HarsanyiImageClassifier": "harsanyinet.images.image_estimator",
+    "HarsanyiMLP": "harsanyinet.networks.mlp",
+    "HarsanyiNet": "harsanyinet.networks.base",
     "HarsanyiRegressor": "harsanyinet.tables.estimators",
-    "load": "harsanyinet.storage",
-    "load_official": "harsanyinet.official",
-    "save": "harsanyinet.storage",
-    "verify": "harsanyinet.certificate",
+    "load": "harsanyinet.loading",
+    "load_official": "harsanyinet.images.official",
+    "save": "harsanyinet.loading",
+    "verify": "harsanyinet.explanations.certificate",
 }
 
 

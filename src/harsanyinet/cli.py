@@ -107,7 +107,7 @@ def _add_fit(fit: argparse.ArgumentParser) -> None:
     )
     fit.add_argument("--max-order", type=int, metavar="N", help="most columns that may act together (default: 4)")
     fit.add_argument("--max-seconds", type=float, metavar="S", help="a time budget: the model so far when it is over")
-    fit.add_argument("--members", type=int, metavar="N", help="models whose outputs are averaged (default: 1)")
+    fit.add_argument("--members", type=int, metavar="N", help="models whose outputs are averaged (default: 1 or 2)")
     fit.add_argument(
         "--loss", choices=["squared", "absolute", "quantile", "poisson"], help="of a regression (default: squared)"
     )
@@ -197,15 +197,15 @@ def _add_ids(command: argparse.ArgumentParser, help: str) -> None:
 
 def _demo(arguments: argparse.Namespace) -> int:
     if arguments.images:
-        from harsanyinet.experiments.demo_images import run_image_demo as run_demo
+        from harsanyinet.demos.image_demo import run_image_demo as run_demo
     else:
-        from harsanyinet.experiments.demo import run_demo
+        from harsanyinet.demos.table_demo import run_demo
 
     return 0 if run_demo(arguments.out, say=print, seed=arguments.seed, quick=arguments.quick)["passed"] else 1
 
 
 def _fit(arguments: argparse.Namespace) -> int:
-    from harsanyinet.fit_files import fit_file
+    from harsanyinet.batch.fit_files import fit_file
 
     settings = {name: getattr(arguments, name) for name in _SETTINGS}
     for name in ("monotonic_cst", "groups"):
@@ -219,7 +219,7 @@ def _fit(arguments: argparse.Namespace) -> int:
 
 
 def _predict(arguments: argparse.Namespace) -> int:
-    from harsanyinet.batch import predict_file
+    from harsanyinet.batch.runs import predict_file
 
     options = _some(arguments, "ids", "chunk", "threads", *_READING)
     predict_file(arguments.model, arguments.data, arguments.out, say=_say, **options)
@@ -227,7 +227,7 @@ def _predict(arguments: argparse.Namespace) -> int:
 
 
 def _explain(arguments: argparse.Namespace) -> int:
-    from harsanyinet.batch import explain_file
+    from harsanyinet.batch.runs import explain_file
 
     options = _some(arguments, "game", "ids", "chunk", "threads", *_READING)
     explain_file(arguments.model, arguments.data, arguments.out, say=_say, **options)
@@ -235,7 +235,7 @@ def _explain(arguments: argparse.Namespace) -> int:
 
 
 def _score(arguments: argparse.Namespace) -> int:
-    from harsanyinet.batch import score_file
+    from harsanyinet.batch.runs import score_file
 
     options = _some(arguments, *_READING)
     scores = score_file(arguments.model, arguments.data, arguments.target, say=_say, **options)
@@ -250,7 +250,7 @@ def _some(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
 
 def _verify(arguments: argparse.Namespace) -> int:
     from harsanyinet import files
-    from harsanyinet.batch import verify_file
+    from harsanyinet.batch.runs import verify_file
 
     if arguments.out:
         files.check_place(arguments.out, [arguments.model, arguments.rows])
@@ -262,24 +262,33 @@ def _verify(arguments: argparse.Namespace) -> int:
     return 0 if certificate.passed else 1
 
 
-def _bench(arguments: argparse.Namespace) -> int:
+def _experiment(name: str) -> Any:
+    """A module of the experiments, found by name: they are in a checkout and not in the wheel."""
     from importlib import import_module
+    from importlib.util import find_spec
 
+    if find_spec("harsanyinet_experiments") is None:
+        raise ModuleNotFoundError(
+            "bench and reproduce need the experiments, which are not part of the installed package: run them in a "
+            "checkout of the source, after pip install --editable ."
+        )
+    return import_module(f"harsanyinet_experiments.{name}")
+
+
+def _bench(arguments: argparse.Namespace) -> int:
     given = {name: getattr(arguments, name) for name in ("threads", "only", "models", "settings", "samples")}
     options = {name: value for name, value in given.items() if value is not None}
     n_known = {"core": 0, "exactness": 0, "accuracy": 3, "defaults": 5}.get(arguments.name, 1)
     if wrong := sorted(options.keys() - set(list(given)[:n_known])):
         name = wrong[0].replace("samples", "no-samples")
         raise ValueError(f"--{name} is no option of this benchmark, however: bench {arguments.name}")
-    run = import_module(f"harsanyinet.experiments.bench_{arguments.name}").run
+    run = _experiment(f"bench_{arguments.name}").run
     print(run(arguments.out or Path("results", f"bench_{arguments.name}.json"), quick=arguments.quick, **options))
     return 0
 
 
 def _reproduce(arguments: argparse.Namespace) -> int:
-    from harsanyinet.experiments.reproduce import run
-
-    print(run(arguments.name, arguments.out, quick=arguments.quick))
+    print(_experiment("reproduce").run(arguments.name, arguments.out, quick=arguments.quick))
     return 0
 
 

@@ -27,7 +27,7 @@ _MAX_HEADER = 100_000_000  # safetensors writes a longer header, and then refuse
 
 
 class ModelFileError(ValueError):
-    """A file is not what was asked for: foreign, damaged, of another kind or from a newer version."""
+    """A file is not what was asked for: foreign, damaged, of another kind or of another version of the format."""
 
 
 def check_place(path: str | os.PathLike[str], inputs: Sequence[str | os.PathLike[str]] = ()) -> Path:
@@ -150,7 +150,7 @@ def load_arrays(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, NDAr
 
     Raises:
         FileNotFoundError: There is no such file.
-        ModelFileError: The file is foreign, damaged, of another kind or from a newer version.
+        ModelFileError: The file is foreign, damaged, of another kind or of another version of the format.
     """
     return load_any(path, kind, (kind,))[1:]
 
@@ -185,9 +185,11 @@ def load_any(
         raise wrong("is a safetensors file of another program")
     version, found = str(tags.get("version")), str(tags.get("kind"))
     if version.isdecimal() and version != _VERSION:
+        newer = int(version) > int(_VERSION)
         raise wrong(
-            f"was written by a newer harsanyinet (file format {version}, and this one reads {_VERSION})",
-            "upgrade harsanyinet",
+            f"was written by {'a newer' if newer else 'an older'} harsanyinet (file format {version}, and this one "
+            f"reads {_VERSION})",
+            "upgrade harsanyinet" if newer else "make and save it again with this version",
         )
     if found not in kinds:
         raise wrong(f"holds {_a(found)}, not {_a(what)}")

@@ -6,7 +6,7 @@ This is the oracle that the exactness tests and `verify` ask. It knows no networ
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import comb
 from typing import Any
 
@@ -92,6 +92,28 @@ def shapley_of_table(table: Floats) -> Floats:
         gains = (pairs[:, 1] - pairs[:, 0]).reshape(2 ** (n - 1), -1)
         values.append(weights @ gains)
     return np.stack(values).reshape(n, *table.shape[1:])
+
+
+def sub_game(game: Game, players: Sequence[int] | NDArray[np.intp], n: int, *, others: bool = True) -> Game:
+    """The game of some players of a larger game, while all others stay present, or absent.
+
+    Args:
+        game: Of n players.
+        players: Positions of those who play on, in their new order.
+        n: Number of players of the larger game.
+        others: Whether all others are present.
+
+    Examples:
+        >>> sub_game(lambda m: 2.0 * m[:, 0] * m[:, 1] + m[:, 2], [1], 3)(np.array([[False], [True]])).tolist()
+        [1.0, 3.0]
+    """
+
+    def play(masks: Masks) -> Any:
+        whole = np.full((len(masks), n), others)
+        whole[:, players] = masks
+        return game(whole)
+
+    return play
 
 
 def moebius_transform(table: Floats) -> Floats:

@@ -1,81 +1,24 @@
-"""How columns become bins, against plain Python readings of borders, levels and target statistics."""
+"""How bins are learned, against plain Python readings of borders, levels and target statistics."""
 
 from __future__ import annotations
 
-import json
 import math
 import time
-import warnings
-from decimal import Decimal
 
 import numpy as np
 import pandas as pd
 import pytest
+from binned_columns import FINE, SHAPES, by_hand, code, fit, fit_both
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harsanyinet.tables import bins as binning
-from harsanyinet.tables.bins import (
-    Binning,
-    Column,
-    code_dict,
+from harsanyinet.tables.bins import Binning, find_borders, fit_columns, target_statistics
+from harsanyinet.tables.columns import (
     code_frame,
-    code_numbers,
-    columns_from_arrays,
     columns_of,
-    columns_to_arrays,
-    find_borders,
-    fit_columns,
-    fit_number,
     n_bins_of,
 )
 from harsanyinet.tables.frames import UnseenCategoryWarning
-
-FINE = Binning()
-
-
-def fit(values: object, binning: Binning = FINE, dtype: object = None, y: object = None, seed: int = 0) -> Column:
-    return fit_both(values, binning, dtype, y, seed)[0]
-
-
-def fit_both(
-    values: object, binning: Binning = FINE, dtype: object = None, y: object = None, seed: int = 0, **options: object
-) -> tuple[Column, np.ndarray]:
-    """A column and the training rows' own bins."""
-    values = values if isinstance(values, pd.Series) else pd.Series(values, dtype=dtype)
-    y = np.arange(len(values), dtype=float) if y is None else np.asarray(y, dtype=float)
-    options = {"categories": [], "dates": None, **options}
-    columns, own = fit_columns(
-        pd.DataFrame({"c": values}), y.reshape(len(values), -1), np.ones(len(values)), binning, seed=seed, **options
-    )
-    return columns[0], own
-
-
-def code(column: Column, values: object, dtype: object = None) -> np.ndarray:
-    values = values if isinstance(values, pd.Series) else pd.Series(values, dtype=dtype)
-    out = np.full((column.n_codes, len(values)), 99, dtype=np.uint8)
-    column.code(values, out)
-    return out
-
-
-def by_hand(column: Column, value: float) -> int:
-    """One comparison at a time."""
-    if math.isnan(value):
-        return 1 if column.missing else 0
-    return (2 if column.missing else 1) + sum(border < value for border in column.borders.tolist())
-
-
-SHAPES = {
-    "normal": lambda rng, n: rng.normal(size=n),
-    "whole": lambda rng, n: rng.integers(-3, 40, n).astype(float),
-    "spiky": lambda rng, n: np.where(rng.random(n) < 0.8, 0.0, rng.exponential(size=n)),
-    "two": lambda rng, n: rng.choice([-1.5, 2.0], n),
-    "far": lambda rng, n: rng.normal(size=n) * 10.0 ** rng.integers(-40, 39, n),
-    "close": lambda rng, n: 1.0 + rng.integers(0, 300, n) * 2.0**-23,
-}
-
-
-# Borders
 
 
 @settings(max_examples=80, deadline=None, derandomize=True)
@@ -205,48 +148,6 @@ def test_borders_separate_what_they_should_and_are_never_too_many(seed, n, room)
         assert len(filled) == len(borders) + 1  # no bin is empty
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_numbers_find_the_same_bin_by_numpy_and_by_kernels(shape, monkeypatch):
-    rng = np.random.default_rng(3)
-    given = SHAPES[shape](rng, 3000)
-    column = fit(np.append(given, np.nan))
-    single = column.borders.astype(np.float32)
-    shown = np.concatenate([
-        given, column.borders, np.nextafter(column.borders, np.inf), np.nextafter(column.borders, -np.inf),
-        np.nextafter(single, np.float32(np.inf)), [np.nan, 0.0, -0.0, 1e308, -1e308, 5e-324, -5e-324],
-    ])  # fmt: skip
-    out = []
-    for many in (1, 10**9):
-        monkeypatch.setattr(binning, "MANY_ROWS", many)
-        out.append(code(column, shown)[0].tolist())
-    assert out[0] == out[1] == [by_hand(column, v) for v in shown]
-
-
-# Types, missing values, columns that say nothing
-
-
-@pytest.mark.parametrize(
-    ("values", "dtype"),
-    [
-        ([1, 2, 3], "int64"),
-        ([1, 2, 3], "uint16"),
-        ([1.0, 2.0, 3.0], "float32"),
-        ([1, 2, 3], "Int64"),
-        ([1, 2.0, np.float32(3)], object),
-        ([Decimal(1), Decimal(2), Decimal(3)], object),
-        ([1, 2, 3], "int64[pyarrow]"),
-        (pd.arrays.SparseArray([1, 2, 3]), None),
-    ],
-)
-def test_every_type_of_number_is_binned_alike(values, dtype):
-    column = fit(values, dtype=dtype)
-    assert column.kind == "number"
-    assert column.whole
-    assert not column.boolean
-    assert code(column, values, dtype).tolist() == [[1, 2, 3]]
-    assert code(fit([1.0, 2.0, 3.0]), values, dtype).tolist() == [[1, 2, 3]]
-
-
 MISSING = [
     ([1.0, np.nan, 3.0], None),
     ([1, None, 3], object),
@@ -323,35 +224,14 @@ def test_a_column_that_says_whether_it_is_there():
     assert fit_both(["a", None])[1].tolist() == [[2, 1]]
 
 
-@pytest.mark.parametrize("value", [np.inf, -np.inf])
-def test_infinities_are_refused(value):
-    with pytest.raises(ValueError, match="column 'c' contains infinity"):
-        fit([1.0, value, 2.0])
-    column = fit([1.0, 2.0, 3.0])
-    with pytest.raises(ValueError, match="column 'c' contains infinity"):
-        code(column, [value])
-    with pytest.raises(ValueError, match="column 'c' contains infinity"):
-        column.code_one(value)
-    assert code_numbers([column], np.array([[value]])) is None  # left to the way that has the sentence
-
-
-# Categories
-
-
 def test_levels_are_ordered_by_frequency_and_then_by_name():
     for dtype in (object, "str", "string", "category", "string[pyarrow]"):
+        if dtype == "string[pyarrow]":
+            pytest.importorskip("pyarrow")
         column = fit(["b", "a", "c", "c", "a", "c", None, "d"], dtype=dtype)
         assert column.levels == ("c", "a", "b", "d")
         assert column.kind == "category"
         assert column.level_bins.shape == (4, 1)
-
-
-def test_categories_are_coded_alike_from_every_type():
-    column = fit(["b", "a", "c", "c", "a", "c"])
-    expected = code(column, ["a", "b", "c"])
-    for dtype in ("str", "string", "category", "string[pyarrow]"):
-        np.testing.assert_array_equal(code(column, ["a", "b", "c"], dtype), expected)
-    np.testing.assert_array_equal(code(column, ["a", "b", "c", None], "category")[:, :3], expected)
 
 
 @pytest.mark.parametrize("dtype", ["int64", "Int64", "float64", "category", object])
@@ -366,39 +246,6 @@ def test_numbers_that_are_names(dtype):
     np.testing.assert_array_equal(code(column, [3.0, 1.0, 2.0], "category"), same)
     assert fit_both([0.5, 1.0], categories=["c"])[0].levels == ("0.5", "1")
     assert fit_both([True, False, True], categories=["c"])[0].levels == ("True", "False")
-
-
-def test_one_warning_for_each_column_with_unseen_categories():
-    frame = pd.DataFrame({"a": ["x", "y"], "b": ["u", "v"], "n": [1.0, 2.0]})
-    columns, _ = fit_columns(frame, np.zeros((2, 1)), np.ones(2), FINE, [], None, 0)
-    new = pd.DataFrame({"a": ["x", "Z", "Y"], "b": [None, "u", "v"], "n": [1.0, 2.0, 9.0]})
-    with pytest.warns(UnseenCategoryWarning) as caught:
-        coded = code_frame(columns, new)
-    assert len(caught) == 1
-    text = str(caught[0].message)
-    assert text.startswith("column 'a' holds categories that were not there in fit, such as 'Z', in 2 rows")
-    assert (coded == 0).tolist() == [[False, True, True], [True, False, False], [False] * 3]
-    new["b"] = "W"
-    with pytest.warns(UnseenCategoryWarning) as caught:
-        code_frame(columns, new.astype({"b": "category"}))
-    assert [str(w.message)[:10] for w in caught] == ["column 'a'", "column 'b'"]
-
-
-def test_unseen_categories_are_absent_also_where_missing_is_a_value():
-    column = fit(["a", "b", None])
-    with pytest.warns(UnseenCategoryWarning):
-        assert code(column, ["Z", None])[0].tolist() == [0, 1]
-
-
-def test_unused_categories_of_the_dtype_are_not_unseen():
-    column = fit(["a", "b"], dtype="category")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        found = code(column, pd.Series(pd.Categorical(["a", None], categories=["zzz", "b", "a"])))
-    assert (found[0] == 0).tolist() == [False, True]
-
-
-# Target statistics
 
 
 def statistics_by_hand(level, y, weight, n_levels, prior, order):
@@ -424,7 +271,7 @@ def test_target_statistics_as_by_hand(seed, n_rows, n_levels, prior):
     level[rng.integers(n_rows)] = 0
     y, weight = rng.normal(size=n_rows) + 5, rng.exponential(size=n_rows) + 0.01
     order = rng.permutation(n_rows)
-    plain, in_order = binning._target_statistics(level, y, weight, n_levels, prior, order)
+    plain, in_order = target_statistics(level, y, weight, n_levels, prior, order)
     expected = statistics_by_hand(level.tolist(), y, weight, n_levels, prior, order.tolist())
     np.testing.assert_allclose(plain, expected[0], 1e-12, 1e-12)
     np.testing.assert_allclose(in_order[level >= 0], np.array(expected[1])[level >= 0], 1e-12, 1e-12)
@@ -435,14 +282,14 @@ def test_a_row_does_not_see_its_own_target():
     rng = np.random.default_rng(0)
     level, order = rng.integers(0, 5, 60), rng.permutation(60)
     y = rng.normal(size=60)
-    _, before = binning._target_statistics(level, y, np.ones(60), 5, 1.0, order)
+    _, before = target_statistics(level, y, np.ones(60), 5, 1.0, order)
     place = np.argsort(order)
     for row in range(60):
         other = int(rng.choice(np.flatnonzero(level != level[row])))
         changed = y.copy()
         changed[row] += 100.0
         changed[other] -= 100.0
-        _, after = binning._target_statistics(level, changed, np.ones(60), 5, 1.0, order)
+        _, after = target_statistics(level, changed, np.ones(60), 5, 1.0, order)
         moved = np.abs(after - before) > 1e-9
         assert not moved[row]
         assert not moved[other]
@@ -526,7 +373,7 @@ def test_many_classes_are_coded_by_few_numbers():
 def test_rare_levels_lean_towards_the_mean():
     """A level of one row is not believed: it stands between the mean of all and its own target."""
     y = np.concatenate([np.zeros(500), np.ones(500), [100.0]])
-    plain, _ = binning._target_statistics(
+    plain, _ = target_statistics(
         np.concatenate([np.zeros(500), np.ones(500), [2]]).astype(int), y, np.ones(1001), 3, 1.0, np.arange(1001)
     )
     assert y.mean() < plain[2] < 52
@@ -550,142 +397,3 @@ def test_ten_thousand_levels_and_half_a_million_texts_in_little_time():
     assert [found[0, row] for row in range(1, 500) if row % 7] == [
         known[texts[row]] for row in range(1, 500) if row % 7
     ]
-
-
-# One row
-
-
-def table(n_rows: int = 300) -> pd.DataFrame:
-    rng = np.random.default_rng(0)
-    return pd.DataFrame({
-        "size": np.where(rng.random(n_rows) < 0.2, np.nan, rng.normal(size=n_rows)),
-        "count": rng.poisson(3, n_rows),
-        "colour": rng.choice(["red", "blue", None], n_rows),
-        "open": rng.random(n_rows) < 0.5,
-        "grade": pd.Categorical(rng.choice(["a", "b"], n_rows)),
-        "code": rng.integers(0, 5, n_rows),
-    })  # fmt: skip
-
-
-def fitted(n_targets: int = 2) -> list[Column]:
-    frame = table()
-    targets = np.random.default_rng(1).normal(size=(len(frame), n_targets))
-    return fit_columns(frame, targets, np.ones(len(frame)), FINE, ["code"], None, 0)[0]
-
-
-def test_one_row_from_a_dict_is_that_of_a_frame():
-    columns, frame = fitted(), table()
-    coded = code_frame(columns, frame)
-    for row in range(40):
-        values = frame.iloc[row].to_dict()
-        shown, found = code_dict(columns, values)
-        assert found.dtype == np.uint8
-        assert found[:, 0].tolist() == coded[:, row].tolist()
-        assert shown.shape == (1, 6)
-    empty = pd.DataFrame([[None] * 6], columns=frame.columns)
-    np.testing.assert_array_equal(code_dict(columns, {})[1], code_frame(columns, empty))
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        None, np.nan, float("nan"), pd.NA, np.float64("nan"), 0, 1, -1, True, False, np.True_, 2.5, "2.5", "-1",
-        np.int8(2), np.uint64(3), np.float16(0.3), np.float32(0.1), np.float64(0.1), np.longdouble(0.1),
-        Decimal("0.25"), 2**53 + 1, -(2**60) - 1, 10**30, 1e300, 5e-324,
-    ],
-    ids=repr,
-)  # fmt: skip
-def test_every_number_of_a_dict_is_binned_as_in_a_frame(value):
-    rng = np.random.default_rng(0)
-    tables = (rng.normal(size=500), rng.normal(size=500) * 2.0**53, 2.0**53 + np.arange(0, 8, 2))
-    for numbers in tables:
-        for missing in ("auto", "value"):
-            column = fit(numbers, Binning(missing=missing))
-            assert column.code_one(value) == code(column, [value], object)[:, 0].tolist()
-
-
-def test_a_number_of_a_dict_beside_a_border():
-    column = fit(np.random.default_rng(0).normal(size=2000))
-    for border in column.borders.tolist():
-        beside = [border, math.nextafter(border, math.inf), math.nextafter(border, -math.inf)]
-        assert [column.code_one(value)[0] for value in beside] == [by_hand(column, value) for value in beside]
-
-
-@pytest.mark.parametrize("value", [None, np.nan, pd.NA, "red", "blue", 3, 3.0, "3", True, 2.5])
-def test_every_category_of_a_dict_is_coded_as_in_a_frame(value):
-    columns = [fit(["red", "blue", "red", None]), fit_both([3, 1, 3, 2], categories=["c"])[0]]
-    for column in columns:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UnseenCategoryWarning)
-            assert column.code_one(value) == code(column, [value], object)[:, 0].tolist()
-
-
-def test_a_dict_with_an_unknown_name_is_refused():
-    with pytest.raises(ValueError, match=r"^a row must name columns of the model, however: 'weight'$"):
-        code_dict(fitted(), {"size": 1.0, "weight": 2.0})
-    with pytest.warns(UnseenCategoryWarning, match="column 'colour'"):
-        code_dict(fitted(), {"colour": "violet"})
-
-
-def test_arrays_of_numbers_need_no_frame():
-    rng = np.random.default_rng(0)
-    array = rng.normal(size=(200, 3))
-    array[::5, 1] = np.nan
-    frame = pd.DataFrame(array, columns=list("abc"))
-    columns, _ = fit_columns(frame, array[:, :1], np.ones(200), FINE, [], None, 0)
-    np.testing.assert_array_equal(code_numbers(columns, array), code_frame(columns, frame))
-    np.testing.assert_array_equal(
-        code_numbers(columns, array.astype(np.float32)), code_frame(columns, frame.astype(np.float32))
-    )
-    np.testing.assert_array_equal(code_numbers(columns, array[::-1]), code_frame(columns, frame[::-1]))
-    assert code_numbers(fitted(), np.zeros((2, 6))) is None  # there are categories
-
-
-# Tables
-
-
-def test_a_column_does_not_depend_on_its_neighbours():
-    frame = table()
-    columns = fitted()
-    coded = code_frame(columns, frame)
-    at = 0
-    for i, column in enumerate(columns):
-        np.testing.assert_array_equal(coded[at : at + column.n_codes], code(column, frame.iloc[:, i]))
-        at += column.n_codes
-    assert at == len(coded)
-    assert code_frame(columns, frame.iloc[:0]).shape == (at, 0)
-
-
-def test_names_of_columns_are_texts():
-    numbered = pd.DataFrame({0: [1.0, 2.0], 1: ["a", "b"]})
-    columns, _ = fit_columns(numbered, np.zeros((2, 1)), np.ones(2), FINE, [0], None, 0)
-    assert [column.name for column in columns] == ["0", "1"]
-    assert columns[0].kind == "category"
-
-
-def same(a: Column, b: Column) -> bool:
-    return all(
-        np.array_equal(x, y) and x.dtype == y.dtype if isinstance(x, np.ndarray) else x == y
-        for x, y in ((getattr(a, name), getattr(b, name)) for name in Column.__dataclass_fields__)
-    )
-
-
-@pytest.mark.parametrize(
-    "frame", [table(), pd.DataFrame({"only": [np.nan, np.nan]}), pd.DataFrame({"a": ["x", None]}), pd.DataFrame()]
-)
-def test_arrays_and_json_say_it_all(frame):
-    targets = np.arange(2.0 * len(frame)).reshape(len(frame), 2)
-    columns, _ = fit_columns(frame, targets, np.ones(len(frame)), FINE, [], None, 0)
-    arrays, plain = columns_to_arrays(columns)
-    again = columns_from_arrays(arrays, json.loads(json.dumps(plain)))
-    assert len(again) == len(columns)
-    assert all(same(a, b) for a, b in zip(again, columns, strict=True))
-    if len(frame):
-        np.testing.assert_array_equal(code_frame(again, frame), code_frame(columns, frame))
-
-
-def test_a_number_column_by_itself():
-    column = fit_number(pd.Series([3.0, 1.0, 2.0]), "c", FINE)
-    assert column.borders.tolist() == [1.5, 2.5]
-    assert (column.low, column.high, column.whole, column.n_bins) == (1.0, 3.0, True, (4,))
-    assert not fit_number(pd.Series([3.5, 1.0]), "c", FINE).whole

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from harsanyinet import HarsanyiClassifier, HarsanyiMLP, HarsanyiRegressor
+from harsanyinet import HarsanyiClassifier, HarsanyiRegressor
 from harsanyinet.tables import effects
 from harsanyinet.tables.effects import pair_effect, single_effect, strongest_pairs
 
@@ -40,7 +40,7 @@ def table(n=N):
 
 def target(frame):
     both = frame["smooth"].fillna(0) * frame["told"] + 2 * (frame["name"] == "a") * (frame["code"] == 2)
-    return both + 0.1 * frame["count"].fillna(12) + 0.5 * frame["spike"] + 0.3 * (frame["two"] > 1)
+    return both + 0.1 * frame["count"].fillna(12) + 0.5 * frame["spike"] + 0.8 * (frame["two"] > 1)
 
 
 @pytest.fixture(scope="module")
@@ -249,10 +249,8 @@ def test_errors_say_what_came(regressor):
         single_effect(regressor, 8)
     with pytest.raises(ValueError, match="two different columns, however: 'smooth' twice"):
         pair_effect(regressor, "smooth", 0)
-    with pytest.raises(
-        TypeError, match=r"need a fitted HarsanyiClassifier or HarsanyiRegressor, however: HarsanyiMLP$"
-    ):
-        single_effect(HarsanyiMLP(3, 1), 0)
+    with pytest.raises(TypeError, match=r"need a fitted HarsanyiClassifier or HarsanyiRegressor, however: object$"):
+        single_effect(object(), 0)
     with pytest.raises(TypeError, match="however: HarsanyiRegressor that is not fitted"):
         single_effect(HarsanyiRegressor(), 0)
     with pytest.raises(ValueError, match="X must have the column 'smooth', however: it has other"):

@@ -72,7 +72,7 @@ def test_names_numbers_and_masks():
     assert positions(None, NAMES, "x") == []
     assert positions([], NAMES, "x") == []
     for wrong in ("z", 5, -1, 1.0, None):
-        with pytest.raises(ValueError, match=r"^x must name columns of the table or their numbers, however: "):
+        with pytest.raises(ValueError, match=r"^x must name columns of the table or their numbers: "):
             positions([wrong], NAMES, "x")
     with pytest.raises(ValueError, match=r"^x as a mask must have 5 entries, however: 2$"):
         positions([True, False], NAMES, "x")

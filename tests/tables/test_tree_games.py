@@ -17,8 +17,8 @@ from scipy.sparse import csr_array
 from tree_oracle import Case, random_bins, random_case
 
 from harsanyinet import Explanation
+from harsanyinet.explanations.indices import INDICES, index_weights
 from harsanyinet.games import all_masks, brute_force_shapley, evaluate, harsanyi_dividends
-from harsanyinet.indices import INDICES, index_weights
 from harsanyinet.tables import look_ups, tree_games
 from harsanyinet.tables.look_ups import LookUp, Paths, in_chunks
 from harsanyinet.tables.tree_games import TreeDividends, TreeGame, applied
@@ -133,8 +133,8 @@ def test_the_same_numbers_for_full_rows_by_smaller_tables(case, name):
     full = random_bins(rng, case.player_of, 4, 0.0)
     beside = np.concatenate([full, np.zeros_like(full[:, :1])], axis=1)
     together, alone = explanation(case, name, beside), explanation(case, name, full)
-    assert alone._source.full
-    assert not together._source.full
+    assert TreeDividends(game_of(case, name), full).full
+    assert not TreeDividends(game_of(case, name), beside).full
     np.testing.assert_array_equal(together.values[:4], alone.values)
     np.testing.assert_array_equal(together.dividends[:4], alone.dividends)
 
@@ -385,12 +385,12 @@ def both(request):
     name, k = request.param
     case = random_case(11, 6, k, n_trees=25)
     rows = random_bins(np.random.default_rng(12), case.player_of, 23, 0.15)
-    lazy = explanation(case, name, rows)
+    source = TreeDividends(game_of(case, name), rows)
     data = np.random.default_rng(0).normal(size=(23, 6))
     texts = {"feature_names": [f"x{i}" for i in range(6)], "output_names": [f"o{i}" for i in range(k)], "data": data}
-    lazy = Explanation(base_values=lazy._base, dividends=lazy._source, copy=False, **texts)
+    lazy = Explanation(base_values=source.game.base, dividends=source, copy=False, **texts)
     dense = Explanation(
-        base_values=lazy._base, coalitions=lazy.coalitions, dividends=np.array(lazy._source.array()), **texts
+        base_values=source.game.base, coalitions=source.coalitions, dividends=np.array(source.array()), **texts
     )
     return lazy, dense, 1e-12 * case.scale()
 
@@ -442,11 +442,14 @@ def test_what_comes_of_missing_values_with_a_tree_source(both, monkeypatch):
     np.testing.assert_allclose(lazy.probability_values(), expected, 0, 10 * tolerance)
     np.testing.assert_allclose(lazy.order_spectrum(), spectrum, 0, 1e-12)
     monkeypatch.setattr(tree_games, "CELLS", 7 * len(lazy.coalitions))  # in several pieces
-    assert len(lazy._source.chunks()) > 3
+    pieces, chunks = [], TreeDividends.chunks
+    monkeypatch.setattr(TreeDividends, "chunks", lambda self: pieces.append(len(chunks(self))) or chunks(self))
     np.testing.assert_allclose(lazy.probability_values(), expected, 0, 10 * tolerance)
     np.testing.assert_allclose(lazy.order_spectrum(), spectrum, 0, 1e-12)
     for a, b in zip(lazy.missingness(chance), dense.missingness(chance), strict=True):
         np.testing.assert_allclose(a, b, 1e-10, 10 * tolerance)
+    assert len(pieces) == 3
+    assert min(pieces) > 3
 
 
 def test_top_interactions_and_smallest_sets_of_a_tree_source(both):

@@ -5,22 +5,26 @@ matrix; `deep_shap` and `FastSHAP` take networks; `ShallowShapNet` and `DeepShap
 are `ShallowConvShapNet` and `DeepConvShapNet`, for images.
 """
 
+from harsanyinet.extras import need_torch
+
+need_torch()
+
 from harsanyinet.peers.deep import deep_shap, deep_shap_as_is
 from harsanyinet.peers.estimates import (
-    CountingGame,
     Estimate,
     antithetic,
     curve,
     equal_split,
     kernel_shap,
     kernel_shap_paired,
-    model_game,
     rmse,
+    row_errors,
     sampling,
     unbiased_kernel_shap,
     zero,
 )
 from harsanyinet.peers.fast import FastSHAP
+from harsanyinet.peers.row_games import CountingGame, model_game
 from harsanyinet.peers.shapnet import DeepShapNet, ShallowShapNet
 from harsanyinet.peers.shapnet_image import DeepConvShapNet, ShallowConvShapNet
 
@@ -41,6 +45,7 @@ __all__ = [
     "kernel_shap_paired",
     "model_game",
     "rmse",
+    "row_errors",
     "sampling",
     "unbiased_kernel_shap",
     "zero",

@@ -17,12 +17,12 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from harsanyinet.blocks import ActivationBlock, and_gate_, paper_unit
-from harsanyinet.explanation import need_package
-from harsanyinet.image import HarsanyiCNN
-from harsanyinet.image_blocks import LocationBlock, scattered
-from harsanyinet.mlp import HarsanyiMLP
-from harsanyinet.network import HarsanyiNet
+from harsanyinet.extras import need_package
+from harsanyinet.images.cnn import HarsanyiCNN
+from harsanyinet.images.conv_blocks import LocationBlock, scattered
+from harsanyinet.networks.base import HarsanyiNet
+from harsanyinet.networks.blocks import ActivationBlock, and_gate_, paper_unit
+from harsanyinet.networks.mlp import HarsanyiMLP
 
 CHUNK = 2**21
 """Rows are taken in pieces with about so many multipliers per block."""
@@ -211,12 +211,12 @@ def _backward(net: HarsanyiMLP, z0: Tensor, zs: list[Tensor], refs: list[Tensor]
         first = 0 if net.connect == "all" else level - 1
         below = torch.cat(zs[first:level], 1)
         below_ref = None if refs is None else torch.cat(refs[1:][first:level], 1)
-        found = _through_block(_block(net, level), below, below_ref, m[level])  # (B, K, D)
+        passed = _through_block(_block(net, level), below, below_ref, m[level])  # (B, K, D)
         width = zs[0].shape[1]
         for i, lower in enumerate(range(first, level)):
-            m[lower] = m[lower] + found[:, :, i * width : (i + 1) * width]
-    found = _through_block(_block(net, 0), z0, None if refs is None else refs[0], m[0])
-    return found * (z0 if refs is None else z0 - refs[0])[:, None]
+            m[lower] = m[lower] + passed[:, :, i * width : (i + 1) * width]
+    multipliers = _through_block(_block(net, 0), z0, None if refs is None else refs[0], m[0])
+    return multipliers * (z0 if refs is None else z0 - refs[0])[:, None]
 
 
 @torch.no_grad()
@@ -268,11 +268,11 @@ def _deep_shap_images(
     rows = torch.as_tensor(x, dtype=net.base.dtype, device=net.base.device)
     chosen = _outputs(output, len(rows), net.n_outputs, rows.device)
     with torch.no_grad():
-        z0 = net.stem(net._checked(rows))
         place = (len(rows), *net.cells, -1)
-        states = [z0.permute(0, 2, 3, 1), *(z.view(place) for z in net.units_of_map(z0))]
+        units = [z.view(place) for z in net.units(rows)]
+        states = [net.stem(rows).permute(0, 2, 3, 1), *units]
         readouts = net.readouts
-        found = []
+        columns = []
         for outputs in chosen.T:  # (B,)
             m = torch.zeros_like(states[-1])
             for level in reversed(range(len(readouts))):
@@ -280,8 +280,8 @@ def _deep_shap_images(
                 block = net.blocks[level]
                 assert isinstance(block, LocationBlock)
                 m = _through_location_block(block, states[level], states[level + 1], m)
-            found.append((m * states[0]).sum(-1).flatten(1))
-    values = torch.stack(found, 2)
+            columns.append((m * states[0]).sum(-1).flatten(1))
+    values = torch.stack(columns, 2)
     return np.asarray((values[:, :, 0] if values.shape[2] == 1 else values).cpu().numpy())
 
 
@@ -342,8 +342,8 @@ def _captum(
         for reference in references:
             with warnings.catch_warnings(), torch.enable_grad():
                 warnings.simplefilter("ignore")  # it announces its hooks at every call
-                found = run(x.detach().clone(), reference[None].detach(), target=None if flat else target)
-            total += found.detach() / len(references)
+                values = run(x.detach().clone(), reference[None].detach(), target=None if flat else target)
+            total += values.detach() / len(references)
         columns.append(total)
     values = torch.stack(columns, -1) if columns else x.new_zeros(*x.shape, chosen.shape[1])
     gap = values.flatten(1, -2).sum(1) - (out.gather(1, chosen) - out_ref.mean(0)[chosen])  # (B, K)

@@ -11,22 +11,23 @@ import copy
 import math
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Generator, Tensor, nn
-from torch.nn import functional as F
 from torch.nn.utils import skip_init
 
-from harsanyinet.network import HarsanyiNet
-from harsanyinet.progress import bar
-from harsanyinet.training import History, TrainingConfig, fit_module
+from harsanyinet.training import Batch, History, TrainingConfig, fit_module
 
 RowGame = Callable[[Tensor, Tensor], Tensor]
-"""Rows (B, ...) and the players that are there (B, n) bool, to outputs (B, K). A Harsanyi network is one."""
+"""Rows (B, ...) and the players that are there (B, n) bool, to outputs (B, K). A Harsanyi network is one.
+
+A game that has an attribute ``base``, (K,), says with it what v(empty) is, the same for every row.
+"""
 
 CHUNK = 2**13
 """Most rows in one call of a game."""
@@ -73,7 +74,7 @@ def normalised(raw: Tensor, total: Tensor) -> Tensor:
 def coalition_loss(
     raw: Tensor, present: Tensor, gains: Tensor, total: Tensor, *, normalise: bool = True, penalty: float = 0.0
 ) -> Tensor:
-    """n times the mean of (V(S) - sum of the values in S)^2 over rows, coalitions and outputs, plus the penalty.
+    """(B,): n times the mean of (V(S) - sum of the values in S)^2 over coalitions and outputs, plus the penalty.
 
     Gradients reach the explainer through the normalisation as well; V(S) and V(N) are constants. At the Shapley values
     the loss is smallest and yet positive, unless the game is additive.
@@ -88,9 +89,9 @@ def coalition_loss(
     """
     gains, total = gains.detach(), total.detach()
     values = normalised(raw, total) if normalise else raw
-    loss = (present.to(raw.dtype) @ values - gains).square().mean()
+    loss = (present.to(raw.dtype) @ values - gains).square().mean((1, 2))
     if penalty:
-        loss = loss + penalty * (raw.sum(1) - total).square().mean()
+        loss = loss + penalty * (raw.sum(1) - total).square().mean(1)
     return loss * raw.shape[1]
 
 
@@ -98,7 +99,7 @@ class FastSHAP:
     """An explainer network for one game, trained once and then one pass per row.
 
     Args:
-        game: A Harsanyi network in evaluation mode, a `Surrogate`, or any callable of rows (B, ...) and of the players
+        game: A network in evaluation mode, a `Surrogate`, or any callable of rows (B, ...) and of the players
             that are there (B, n) bool, that returns raw outputs (B, K).
         n_players: n.
         n_outputs: K.
@@ -110,7 +111,7 @@ class FastSHAP:
         paired: Whether each coalition comes with its complement.
         normalise: Whether values are made to add up to V(N), in training and in `explain`.
         penalty: Weight of the squared violation of that sum, for training without normalisation.
-        learning_rate: Of Adam, halved after patience // 2 epochs without gain.
+        learning_rate: Of Adam, halved after more than patience // 2 epochs without gain.
         min_learning_rate: Where halving ends.
         batch_size: Rows per step.
         epochs: Most passes over the training rows.
@@ -160,30 +161,23 @@ class FastSHAP:
         progress: bool = True,
     ) -> None:
         size_law(n_players)
-        expected = {
-            "n_outputs": (n_outputs, 1),
-            "hidden": (hidden, 1),
-            "n_hidden": (n_hidden, 0),
-            "batch_size": (batch_size, 1),
-            "epochs": (epochs, 1),
-            "patience": (patience, 1),
-        }
-        for name, (count, least) in expected.items():
+        for name, count, least in (("n_outputs", n_outputs, 1), ("hidden", hidden, 1), ("n_hidden", n_hidden, 0)):
             if count < least:
                 raise ValueError(f"{name} must be at least {least}, however: {name}={count}")
         for number in (coalitions, validation_coalitions):
             draw_coalitions(0, number, n_players, paired=paired, generator=Generator())
-        if not 0 < learning_rate < math.inf:
-            raise ValueError(f"learning_rate must be positive, however: learning_rate={learning_rate}")
         if explainer is not None and not any(p.requires_grad for p in explainer.parameters()):
             raise ValueError("explainer must have a parameter that requires a gradient, however: it has none")
         if not 0 <= penalty < math.inf:
             raise ValueError(f"penalty must be at least zero, however: penalty={penalty}")
+        self.config = TrainingConfig(
+            epochs=epochs, batch_size=batch_size, learning_rate=learning_rate, patience=patience, schedule="plateau",
+            min_learning_rate=min(min_learning_rate, max(learning_rate, 0.0)),
+        )  # fmt: skip
         self.game, self.n_players, self.n_outputs, self.explainer = game, n_players, n_outputs, explainer
         self.hidden, self.n_hidden, self.coalitions, self.paired = hidden, n_hidden, coalitions, paired
-        self.normalise, self.penalty, self.batch_size, self.epochs = normalise, penalty, batch_size, epochs
-        self.learning_rate, self.min_learning_rate, self.patience = learning_rate, min_learning_rate, patience
-        self.validation_coalitions, self.seed, self.progress = validation_coalitions, seed, progress
+        self.normalise, self.penalty, self.validation_coalitions = normalise, penalty, validation_coalitions
+        self.seed, self.progress = seed, progress
         self._n_played = 0
 
     @property
@@ -194,7 +188,7 @@ class FastSHAP:
     def fit(self, x_train: ArrayLike | Tensor, x_validation: ArrayLike | Tensor | None = None) -> Self:
         """Trains the explainer; the rows that will be scored do not belong in here.
 
-        Ctrl-C ends the training early and keeps the best weights so far.
+        Ctrl-C raises KeyboardInterrupt and leaves the method as it was.
 
         Args:
             x_train: (N, ...) rows.
@@ -205,92 +199,59 @@ class FastSHAP:
             FloatingPointError: If the loss overflows.
         """
         started = time.perf_counter()
-        *seeds, weight_seed, module_seed = np.random.SeedSequence(self.seed).generate_state(6).tolist()
-        splitting, shuffling, drawing, drawing_held_out = (Generator().manual_seed(s) for s in seeds)
+        seeds = np.random.SeedSequence(self.seed).generate_state(6).tolist()  # the second orders rows in fit_module
         x = self._rows(x_train)
-        if x_validation is not None:
-            held_out = self._rows(x_validation)
+        if x_validation is None:
+            x, held_out = hold_out(x, Generator().manual_seed(seeds[0]))
         else:
-            x, held_out = _split(x, splitting)
+            held_out = self._rows(x_validation)
         self._n_played = 0
+        explainer = self._new_explainer(x, seeds[4])
+        history = fit_module(
+            explainer,
+            x,
+            torch.arange(len(x), device=x.device),
+            step=self._step(x, held_out, *(Generator().manual_seed(seed) for seed in seeds[2:4])),
+            config=self.config,
+            validation=(held_out, torch.arange(len(held_out), device=x.device)),
+            seed=self.seed,
+            progress=self.progress,
+        )
+        self.explainer_, self.rows_ = explainer, self._n_played
+        self.history_ = replace(history, seconds=time.perf_counter() - started)
+        return self
+
+    def _step(
+        self, x: Tensor, held_out: Tensor, drawing: Generator, drawing_held_out: Generator
+    ) -> Callable[[nn.Module, Batch], Tensor]:
+        """The loss of each row of a batch, whose targets are the numbers of the rows among x, or among those held out.
+
+        A training row gets new coalitions in every epoch, a row held out has its own, drawn and played once.
+        """
         empty, total = self._ends(x)
         check_empty, check_total = self._ends(held_out)
         check_present = self._draw(held_out, self.validation_coalitions, drawing_held_out)
         check_gains = self._play_all(held_out, check_present) - check_empty[:, None]
-        explainer = self._new_explainer(x, weight_seed)
-        like = next(explainer.parameters())
-        optimizer = torch.optim.Adam(explainer.parameters(), lr=self.learning_rate)
-        plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(
-            optimizer, factor=0.5, patience=self.patience // 2, min_lr=self.min_learning_rate
-        )
 
-        def loss_of(rows: Tensor, present: Tensor, gains: Tensor, total: Tensor) -> Tensor:
+        def step(explainer: nn.Module, batch: Batch) -> Tensor:
+            rows, numbers = batch.x, batch.y
+            if explainer.training:
+                present, whole = self._draw(rows, self.coalitions, drawing), total[numbers]
+                gains = self._play_all(rows, present) - empty[numbers][:, None]
+            else:
+                present, whole, gains = check_present[numbers], check_total[numbers], check_gains[numbers]
             raw = self._answer(explainer, rows)
-            gains, total = gains.to(like), total.to(like)
-            return coalition_loss(raw, present, gains, total, normalise=self.normalise, penalty=self.penalty)
+            return coalition_loss(
+                raw, present, gains.to(raw), whole.to(raw), normalise=self.normalise, penalty=self.penalty
+            )
 
-        def validate() -> float:
-            explainer.eval()
-            loss = 0.0
-            with torch.no_grad():
-                for i in range(0, len(held_out), self.batch_size):
-                    part = slice(i, i + self.batch_size)
-                    found = loss_of(held_out[part], check_present[part], check_gains[part], check_total[part])
-                    loss += found.item() * len(held_out[part])
-            return loss / len(held_out)
-
-        def train() -> float:
-            explainer.train()
-            order = torch.randperm(len(x), generator=shuffling)
-            if len(x) > self.batch_size and len(x) % self.batch_size == 1:
-                order = order[:-1]  # no batch of a single row, which batch normalisation could not take
-            loss = 0.0
-            for i in range(0, len(order), self.batch_size):
-                index = order[i : i + self.batch_size].to(x.device)
-                rows = x[index]
-                present = self._draw(rows, self.coalitions, drawing)
-                gains = self._play_all(rows, present) - empty[index][:, None]
-                found = loss_of(rows, present, gains, total[index])
-                optimizer.zero_grad()
-                torch.autograd.backward(found)
-                optimizer.step()
-                loss += found.item() * len(rows)
-            return loss / len(order)
-
-        losses: list[tuple[float, float]] = []
-        kept, best_epoch, best_loss = copy.deepcopy(explainer.state_dict()), None, math.inf
-        devices = range(torch.cuda.device_count())
-        with (
-            torch.random.fork_rng(devices),
-            bar("FastSHAP", self.epochs, unit="epoch", progress=self.progress) as shown,
-        ):
-            torch.manual_seed(module_seed)
-            for epoch in range(self.epochs):
-                losses.append((train(), validate()))
-                if not all(map(math.isfinite, losses[-1])):
-                    raise FloatingPointError(
-                        f"training diverged in epoch {epoch}, try a smaller learning_rate, however: "
-                        f"losses={losses[-1]}, learning_rate={self.learning_rate}"
-                    )
-                if losses[-1][1] < best_loss:
-                    kept, best_epoch, best_loss = copy.deepcopy(explainer.state_dict()), epoch, losses[-1][1]
-                shown.set_postfix({"train": losses[-1][0], "validation": losses[-1][1]}, refresh=False)
-                shown.update()
-                plateau.step(losses[-1][1])
-                if best_epoch is not None and epoch - best_epoch >= self.patience:
-                    break
-        explainer.load_state_dict(kept)
-        self.explainer_ = explainer.eval()
-        self.rows_ = self._n_played
-        trained, validated = tuple(a for a, _ in losses), tuple(b for _, b in losses)
-        self.history_ = History(trained, validated, best_epoch, seconds=time.perf_counter() - started)
-        return self
+        return step
 
     def explain(self, x: ArrayLike | Tensor) -> NDArray[Any]:
         """Values (B, n), or (B, n, K) for several outputs: one pass of the explainer and one model row for V(N).
 
-        Without normalisation no model row is needed, and the values need not add up. A game other than a Harsanyi
-        network is also asked for v(empty), which may depend on the row.
+        Without normalisation no model row is needed, and the values need not add up. A game that has no ``base`` is
+        also asked for v(empty), which may depend on the row.
         """
         if not hasattr(self, "explainer_"):
             raise RuntimeError("explain needs a trained explainer, however: fit was not called")
@@ -338,11 +299,12 @@ class FastSHAP:
         return drawn.to(x.device)
 
     def _ends(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """v(empty) and V(N), (B, K) each. v(empty) is a constant of a Harsanyi network, and else asked of each row."""
+        """v(empty) and V(N), (B, K) each. v(empty) is the game's ``base``, or else asked of each row."""
         everyone = torch.ones(len(x), self.n_players, dtype=torch.bool, device=x.device)
         full = self._play(x, everyone)
-        if isinstance(self.game, HarsanyiNet):
-            empty = self.game.base.detach().expand_as(full)
+        base = getattr(self.game, "base", None)
+        if isinstance(base, Tensor) and base.shape == (self.n_outputs,):
+            empty = base.detach().expand_as(full)
         else:
             empty = self._play(x, ~everyone)
         return empty, full - empty
@@ -368,8 +330,8 @@ class FastSHAP:
         return torch.cat(parts)
 
 
-def _split(x: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
-    """Rows to train on and rows to validate on."""
+def hold_out(x: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
+    """Rows to train on and a tenth to validate on, at most 100; of fewer than ten rows all for both."""
     n = min(len(x) // 10, 100)
     if n == 0:
         return x, x
@@ -387,153 +349,3 @@ def perceptron(sizes: Sequence[int], generator: Generator) -> nn.Sequential:
             nn.init.uniform_(parameter, -bound, bound, generator=generator)
         layers += [linear, nn.ReLU()]
     return nn.Sequential(*layers[:-1])
-
-
-class _Masked(nn.Module):
-    """A perceptron of the rows with absent players at the baseline, and of the mask."""
-
-    def __init__(self, columns: Tensor, baseline: Tensor, sizes: Sequence[int], generator: Generator) -> None:
-        super().__init__()
-        self.register_buffer("columns", columns)
-        self.register_buffer("baseline", baseline)
-        self.columns: Tensor
-        self.baseline: Tensor
-        self.body = perceptron(sizes, generator)
-
-    def forward(self, x: Tensor, present: Tensor) -> Tensor:
-        """(B, D), (B, n) bool -> (B, K)."""
-        shown = torch.where(present[:, self.columns], x, self.baseline)
-        out: Tensor = self.body(torch.cat([shown, present.to(x.dtype)], 1))
-        return out
-
-
-class Surrogate:
-    """A network that imitates a model on rows with absent players, to be the game of `FastSHAP`.
-
-    The full method of the paper needs one where the model cannot take absent players. It plays another game than the
-    model on masked rows: its Shapley values must not be scored against those of a Harsanyi network's own game.
-
-    Args:
-        model: From rows (B, ...) to raw outputs (B, K).
-        n_players: n.
-        n_outputs: K.
-        network: A module called with rows and the players that are there (B, n) bool, to (B, K). A copy of it is
-            trained. By default a perceptron of the masked rows and the mask.
-        loss: `"kl"`: outputs are logits, of classes or of one event, and KL(model || surrogate) is minimised;
-            `"squared"`: outputs are numbers.
-        link: What the trained surrogate returns for logits: `"log"` the logarithms of probabilities (the logit where
-            there is one output) or `"probability"`, as in the original on tables.
-        baseline: (D,) the values of absent columns in the default network; zero by default.
-        columns: The player of each column, for the default network.
-        hidden: Width of the default network.
-        n_hidden: Hidden layers of the default network.
-        learning_rate: Of Adam.
-        batch_size: Rows per step.
-        epochs: Most passes over the training rows.
-        patience: Epochs without gain on the validation rows after which to stop.
-        seed: Of weights, order and masks.
-        progress: Whether to show a bar once two seconds have passed.
-
-    Attributes:
-        network_: The trained module.
-        history_: Losses, best epoch and seconds.
-        rows_: Rows put through the model.
-    """
-
-    network_: nn.Module
-    history_: History
-    rows_: int
-
-    def __init__(
-        self,
-        model: Callable[[Tensor], Tensor],
-        n_players: int,
-        n_outputs: int,
-        *,
-        network: nn.Module | None = None,
-        loss: Literal["kl", "squared"] = "kl",
-        link: Literal["log", "probability"] = "log",
-        baseline: ArrayLike | Tensor | None = None,
-        columns: Sequence[int] | None = None,
-        hidden: int = 128,
-        n_hidden: int = 2,
-        learning_rate: float = 1e-3,
-        batch_size: int = 64,
-        epochs: int = 100,
-        patience: int = 10,
-        seed: int = 0,
-        progress: bool = True,
-    ) -> None:
-        if loss not in ("kl", "squared"):
-            raise ValueError(f"loss must be 'kl' or 'squared', however: loss={loss!r}")
-        if link not in ("log", "probability"):
-            raise ValueError(f"link must be 'log' or 'probability', however: link={link!r}")
-        self.model, self.n_players, self.n_outputs, self.network = model, n_players, n_outputs, network
-        self.loss, self.link, self.baseline, self.columns = loss, link, baseline, columns
-        self.hidden, self.n_hidden, self.seed, self.progress = hidden, n_hidden, seed, progress
-        self.config = TrainingConfig(
-            epochs=epochs, batch_size=batch_size, learning_rate=learning_rate, patience=patience, masked_share=1.0
-        )
-
-    def fit(self, x_train: ArrayLike | Tensor, x_validation: ArrayLike | Tensor | None = None) -> Self:
-        """Trains on rows in which each player is there with a chance that is drawn from U(0, 1) for each row.
-
-        Args:
-            x_train: (N, ...) rows.
-            x_validation: Rows to choose the weights on; by default a tenth of the training rows, at most 100.
-        """
-        split_seed, weight_seed, fit_seed = np.random.SeedSequence(self.seed).generate_state(3).tolist()
-        x = torch.as_tensor(x_train).detach()
-        if x_validation is None:
-            x, held_out = _split(x, Generator().manual_seed(split_seed))
-        else:
-            held_out = torch.as_tensor(x_validation).detach()
-        with torch.no_grad():
-            targets, check_targets = (self.model(rows).view(len(rows), self.n_outputs) for rows in (x, held_out))
-        self.rows_ = len(x) + len(held_out)
-        network = self._new_network(x, weight_seed)
-        self.history_ = fit_module(
-            network,
-            x,
-            targets,
-            loss=self._divergence,
-            config=self.config,
-            validation=(held_out, check_targets),
-            n_players=self.n_players,
-            seed=fit_seed,
-            progress=self.progress,
-        )
-        self.network_ = network
-        return self
-
-    def __call__(self, x: Tensor, present: Tensor) -> Tensor:
-        """The game: (B, ...) rows and (B, n) bool to (B, K)."""
-        if not hasattr(self, "network_"):
-            raise RuntimeError("a surrogate needs training before it can be a game, however: fit was not called")
-        with torch.no_grad():
-            out: Tensor = self.network_(x, present=present)
-        if self.loss == "squared":
-            return out
-        if self.n_outputs == 1:
-            return out if self.link == "log" else out.sigmoid()
-        return out.log_softmax(1) if self.link == "log" else out.softmax(1)
-
-    def _new_network(self, x: Tensor, seed: int) -> nn.Module:
-        if self.network is not None:
-            return copy.deepcopy(self.network)
-        d, n = x.shape[1], self.n_players
-        if self.columns is None and d != n:
-            raise ValueError(f"columns must name the player of each column, however: {d} columns for {n} players")
-        columns = torch.tensor(range(d) if self.columns is None else self.columns)
-        baseline = torch.zeros(d) if self.baseline is None else torch.as_tensor(self.baseline)
-        sizes = [d + n, *[self.hidden] * self.n_hidden, self.n_outputs]
-        return _Masked(columns, baseline, sizes, Generator().manual_seed(seed)).to(x)
-
-    def _divergence(self, out: Tensor, target: Tensor) -> Tensor:
-        """(B,): KL(model || surrogate) or the mean square."""
-        if self.loss == "squared":
-            return (out - target).square().mean(1)
-        if self.n_outputs == 1:  # an event and its opposite
-            out, target = F.pad(out, (1, 0)), F.pad(target, (1, 0))
-        log_p, log_q = target.log_softmax(1), out.log_softmax(1)
-        return (log_p.exp() * (log_p - log_q)).sum(1)

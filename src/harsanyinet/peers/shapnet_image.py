@@ -1,309 +1,70 @@
-"""ShapNets for images (Wang, Wang, Inouye 2021): a Shapley module takes the place of a convolution. No training.
-
-A module is a perceptron on the four cells of a 2x2 patch whose rows and columns are a dilation apart; a cell with all
-its channels is one player. A layer places the same module at every location that holds a cell of the image, and adds
-up what a cell gets from its four patches. Cells outside the image are players at their reference: they get nothing and
-change nothing, so that the modules at the border are games of two players, or of one.
-"""
+"""ShapNets for images (Wang, Wang, Inouye 2021): a Shapley module takes the place of a convolution. No training."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import product
+from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import ClassVar
 
 import torch
 from numpy.typing import ArrayLike
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
-from harsanyinet.network import check_present
-from harsanyinet.peers.shapnet import (
-    ShapleyLayer,
-    _check_counts,
-    _check_widths,
-    _ShapNet,
-    _uniform,
-    coalition_matrix,
-    shapley_matrix,
-    shapley_transform,
-)
-
-CHUNK = 2**19
-"""Mixtures are made for some rows at a time, about so many numbers: fresh memory costs more than the arithmetic."""
+from harsanyinet.peers.patch_layers import ConvShapleyLayer, patch_sets
+from harsanyinet.peers.shapley_layers import ShapleyLayer
+from harsanyinet.peers.shapnet_base import DeepNet, ShallowNet, check_counts, check_widths
 
 
-# ------------------------------------------------------------------------------------------------------------ patches
+@dataclass(frozen=True)
+class Cells:
+    """Squares of pixels are the players, row by row, their pixels and channels their channels."""
 
+    in_channels: int
+    image_size: tuple[int, int]
+    patch: int
+    noun: ClassVar[str] = "images"
 
-class Tap(NamedTuple):
-    """One of the four corners of a patch, and the cells that it visits in the patches of a region."""
-
-    corner: int
-    rows: slice
-    columns: slice
-
-
-Regions = list[list[Tap]]
-
-
-def patch_regions(cells: tuple[int, int], dilation: int) -> Regions:
-    """The locations of a 2x2 patch, by which of its corners lie inside the image.
-
-    The locations of a region form a rectangle. Every cell is visited once by each of the four corners; patches without
-    any cell are left out.
-
-    Examples:
-        >>> [[(tap.corner, tap.columns.start) for tap in taps] for taps in patch_regions((1, 2), 1)]
-        [[(0, 0), (1, 1)], [(0, 1)], [(1, 0)], [(2, 0), (3, 1)], [(2, 1)], [(3, 0)]]
-    """
-    sides = [_spans(length, dilation) for length in cells]
-    return [[Tap(2 * r + c, rows, columns) for (r, rows), (c, columns) in product(*ends)] for ends in product(*sides)]
-
-
-def _spans(length: int, dilation: int) -> list[list[tuple[int, slice]]]:
-    """The same along one side: both ends of a patch inside, only the first, only the second."""
-    n_both = max(0, length - dilation)
-    both = [(0, slice(0, n_both)), (1, slice(length - n_both, length))]
-    return [*([both] if n_both else []), [(0, slice(n_both, length))], [(1, slice(0, length - n_both))]]
-
-
-def patch_sets(cells: tuple[int, int], dilation: int) -> list[tuple[int, ...]]:
-    """The players of each patch, numbered row by row: four of them, at the border two or one.
-
-    Examples:
-        >>> patch_sets((1, 2), 1)
-        [(0, 1), (1,), (0,), (0, 1), (1,), (0,)]
-    """
-    grid = torch.arange(prod(cells)).view(cells)
-    sets: list[tuple[int, ...]] = []
-    for taps in patch_regions(cells, dilation):
-        members = torch.stack([grid[tap.rows, tap.columns].flatten() for tap in taps], 1)
-        sets.extend(tuple(each) for each in members.tolist())
-    return sets
-
-
-# -------------------------------------------------------------------------------------------------------------- layer
-
-
-class _HiddenValues(torch.autograd.Function):
-    """Shapley values of the hidden units of all patches, added up in each cell.
-
-    A few rows at a time, so that mixtures take little memory. For the gradient they are made again: fresh memory costs
-    more than the arithmetic, and autograd would fill a map with zeros for every slice.
-
-    Shape:
-        - maps: (B, H, W, 4, U), what a cell adds to the hidden units of a patch of which it is one of the corners;
-          origins: for each region (h, w, U), the hidden units before ReLU when nobody is there; returns (B, H, W, U)
-    """
-
-    @staticmethod
-    def forward(ctx: Any, maps: Tensor, regions: Regions, *origins: Tensor) -> Tensor:
-        ctx.save_for_backward(maps, *origins)
-        ctx.regions = regions
-        total = torch.zeros_like(maps[:, :, :, 0])
-        for taps, origin in zip(regions, origins, strict=True):
-            mixing = _mixing(len(taps)).to(maps)
-            for rows in _chunks(len(maps), len(mixing) * origin.numel()):
-                values = shapley_transform(_mixtures(maps[rows], taps, origin, mixing).relu_())
-                for tap, each in zip(taps, values, strict=True):
-                    at = total[rows, tap.rows, tap.columns]
-                    at += each.view_as(at)
-        return total
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        maps, *origins = ctx.saved_tensors
-        grad_maps, grad_origins = torch.empty_like(maps), [torch.zeros_like(origin) for origin in origins]
-        for taps, origin, grad_origin in zip(ctx.regions, origins, grad_origins, strict=True):
-            mixing, transform = _mixing(len(taps)).to(maps), shapley_matrix(len(taps)).to(maps)
-            for rows in _chunks(len(maps), len(mixing) * origin.numel()):
-                active = _mixtures(maps[rows], taps, origin, mixing).gt_(0)  # (2^s, N), the derivative of ReLU
-                above = torch.stack([grads[0][rows, tap.rows, tap.columns] for tap in taps])  # (s, b, h, w, U)
-                mixed = (transform.T @ above.flatten(1)).mul_(active)
-                *below, at_origin = (mixing.T @ mixed).view(-1, *above.shape[1:])
-                for tap, each in zip(taps, below, strict=True):
-                    grad_maps[rows, tap.rows, tap.columns, tap.corner] = each  # a corner visits a cell only once
-                grad_origin += at_origin.sum(0)
-        return grad_maps, None, *grad_origins
-
-
-def _mixing(size: int) -> Tensor:
-    """The coalitions of `size` players and of somebody who is always there, (2^size, size + 1)."""
-    return F.pad(coalition_matrix(size), (0, 1), value=1.0)
-
-
-def _mixtures(maps: Tensor, taps: Sequence[Tap], origin: Tensor, mixing: Tensor) -> Tensor:
-    """Hidden units before ReLU for each coalition of the corners, in all patches of a region: (2^s, b * h * w * U)."""
-    parts = [maps[:, tap.rows, tap.columns, tap.corner] for tap in taps]
-    parts.append(origin.expand_as(parts[0]))
-    return mixing @ torch.stack(parts).flatten(1)
-
-
-def _chunks(n_rows: int, numbers: int) -> Iterator[slice]:
-    """Slices of as many rows as hold about `CHUNK` numbers, with so many numbers in each row."""
-    step = max(1, CHUNK // numbers)
-    return (slice(start, start + step) for start in range(0, n_rows, step))
-
-
-class ConvShapleyLayer(nn.Module):
-    """One perceptron at all locations of a 2x2 patch: Z_i = the sum of what cell i gets from its patches.
-
-    The perceptron has one hidden layer with ReLU. Its first linear map is taken once per cell and corner, not once per
-    coalition. Its second one, which all locations share, follows the Shapley transform and the sum over patches, and so
-    is taken once per cell.
-
-    NOTE[DIFF]: the inner function of the authors' example is one linear map and LeakyReLU. A second linear map costs
-    little here, and with two hidden units for each channel above it holds that function too.
-
-    Args:
-        cells: Height and width of the map.
-        dilation: Distance between the two rows and between the two columns of a patch.
-        d_in: Channels of a cell below.
-        d_out: Channels of a cell above.
-        hidden: Hidden width of the perceptron.
-        constants: Whether the constants f(r) are wanted, that is, whether the second linear map has a bias.
-        gain: Factor of the initial weights and bias of the second linear map.
-        generator: Source of the initial weights.
-
-    Shape:
-        - deltas: (B, P, C), the values below minus their references; reference: (P, C), None for zeros
-        - returns (B, P, C')
-    """
-
-    def __init__(
-        self,
-        cells: tuple[int, int],
-        dilation: int,
-        d_in: int,
-        d_out: int,
-        *,
-        hidden: int,
-        constants: bool,
-        gain: float = 1.0,
-        generator: Generator,
-    ) -> None:
-        super().__init__()
-        self.cells, self.d_in, self.d_out = cells, d_in, d_out
-        self.dilations = (min(dilation, cells[0]), min(dilation, cells[1]))  # beyond that, nothing changes
-        self.regions = patch_regions(cells, dilation)
-        below, within = (4 * d_in) ** -0.5, gain * hidden**-0.5
-        self.kernel = nn.Parameter(_uniform((hidden, d_in, 2, 2), generator) * below)
-        self.bias = nn.Parameter(_uniform((hidden,), generator) * below)
-        self.readout = nn.Parameter(_uniform((hidden, d_out), generator) * within)
-        self.constant = nn.Parameter(_uniform((d_out,), generator) * within) if constants else None
-
-    def forward(self, deltas: Tensor, reference: Tensor | None = None) -> Tensor:  # noqa: D102
-        step = max(1, 8 * CHUNK // (prod(self.cells) * 4 * len(self.bias)))
-        if not torch.is_grad_enabled() and len(deltas) > step:
-            return torch.cat([self(rows, reference) for rows in torch.split(deltas, step)])
-        weight = self.kernel.permute(1, 2, 3, 0).flatten(1)  # (C, 4 * U)
-        shape = (*self.cells, 4, len(self.bias))
-        maps = (deltas @ weight).view(len(deltas), *shape)
-        if reference is None:
-            origins = [self.bias.expand(*_extent(taps), -1) for taps in self.regions]
-        else:
-            below = (reference @ weight).view(shape)
-            origins = [
-                torch.stack([below[tap.rows, tap.columns, tap.corner] for tap in taps]).sum(0) + self.bias
-                for taps in self.regions
-            ]
-        hidden: Tensor = _HiddenValues.apply(maps, self.regions, *origins)  # type: ignore[no-untyped-call]
-        return hidden.flatten(1, 2) @ self.readout
-
-    def totals(self, deltas: Tensor, reference: Tensor | None = None) -> Tensor:
-        """The sum of f(x) over all locations, (B, C'): that of all values and constants, at a fraction of the cost."""
-        x = deltas if reference is None else deltas + reference
-        images = x.transpose(1, 2).reshape(len(x), self.d_in, *self.cells)  # (B, C, H, W)
-        hidden = F.conv2d(images, self.kernel, self.bias, padding=self.dilations, dilation=self.dilations).relu()
-        outputs = hidden.sum((2, 3)) @ self.readout
-        n_locations = hidden.shape[2] * hidden.shape[3]
-        return outputs if self.constant is None else outputs + n_locations * self.constant
-
-    def constants(self, reference: Tensor | None = None) -> Tensor:
-        """The sum of f(r) over all locations, (C',)."""
-        return self.totals(self.kernel.new_zeros(1, prod(self.cells), self.d_in), reference)[0]
-
-    @property
-    def multiply_adds(self) -> int:
-        """Multiplications in the matrix products of one row."""
-        n_hidden = len(self.bias)
-        total = prod(self.cells) * (4 * self.d_in + self.d_out)
-        for taps in self.regions:
-            total += prod(_extent(taps)) * 2 ** len(taps) * (2 * len(taps) + 1)  # mixing, the Shapley transform
-        return n_hidden * total
-
-
-AnyLayer = ConvShapleyLayer | ShapleyLayer
-
-
-def _extent(taps: Sequence[Tap]) -> tuple[int, int]:
-    """Height and width of a region."""
-    _, rows, columns = taps[0]
-    return rows.stop - rows.start, columns.stop - columns.start
-
-
-# ----------------------------------------------------------------------------------------------------------- networks
-
-
-class _ConvShapNet(_ShapNet):
-    """What the two networks share: an image becomes cells, which are the players."""
-
-    def __init__(
-        self,
-        in_channels: int,
-        image_size: int | tuple[int, int],
-        n_outputs: int,
-        *,
-        hidden: int,
-        patch: int,
-        baseline: ArrayLike | Tensor | None,
-    ) -> None:
-        _check_counts(in_channels=in_channels, n_outputs=n_outputs, hidden=hidden, patch=patch)
+    @classmethod
+    def of(cls, in_channels: int, image_size: int | tuple[int, int], patch: int) -> Cells:
+        """Checked; one number stands for both sides of an image."""
+        check_counts(in_channels=in_channels, patch=patch)
         size = tuple(image_size) if isinstance(image_size, Sequence) else (image_size, image_size)
         if len(size) != 2 or not all(isinstance(length, Integral) and length >= 1 for length in size):
             raise ValueError(f"image_size must be one positive integer, or two, however: image_size={image_size!r}")
-        height, width = size
-        cells = (-(-height // patch), -(-width // patch))
-        super().__init__(prod(cells), n_outputs, None, nn.ModuleList())
-        self.in_channels, self.image_size, self.patch, self.cells = in_channels, (height, width), patch, cells
-        self.baseline = _as_baseline(baseline, (in_channels, height, width))
+        return cls(in_channels, size, patch)
+
+    @property
+    def cells(self) -> tuple[int, int]:
+        """Rows and columns of cells."""
+        height, width = self.image_size
+        return -(-height // self.patch), -(-width // self.patch)
 
     @property
     def n_players(self) -> int:
         """The number of cells."""
-        return self.n_features
+        return prod(self.cells)
 
-    def _layers(self) -> list[AnyLayer]:  # type: ignore[override]  # the same interface, shared over locations or not
-        return [layer for layer in self.layers if isinstance(layer, AnyLayer)]
+    @property
+    def channels(self) -> int:
+        """Of a cell."""
+        return self.in_channels * self.patch**2
 
-    def _reference(self) -> Tensor:
-        """The references of the first layer, (P, C), in the dtype of the weights."""
-        return self._players(self.baseline.to(next(self.parameters()))[None])[0]
+    @property
+    def row_shape(self) -> tuple[int, ...]:
+        """(C, H, W)."""
+        return (self.in_channels, *self.image_size)
 
-    def _deltas(self, x: Tensor, present: Tensor | None) -> Tensor:
-        """The image minus the baseline in cells, zero where a cell is absent, (B, P, C)."""
-        wanted, dtype = (self.in_channels, *self.image_size), next(self.parameters()).dtype
-        if x.ndim != 4 or x.shape[1:] != wanted:
-            found = f"shape={tuple(x.shape)}"
-            raise ValueError(f"x must have the shape (images, {', '.join(map(str, wanted))}), however: {found}")
-        if x.dtype != dtype:
-            raise TypeError(f"x must have the dtype of the network, {dtype}, however: {x.dtype}")
-        deltas = self._players(x - self.baseline.to(x))
-        if present is not None:
-            deltas = torch.where(check_present(present, len(x), self.n_players)[:, :, None], deltas, 0.0)
-        return deltas
-
-    def _players(self, images: Tensor) -> Tensor:
+    def players(self, images: Tensor) -> Tensor:
         """Cells row by row, their pixels as channels: (B, C, H, W) -> (B, P, C * patch^2)."""
         (height, width), (rows, columns) = self.image_size, self.cells
         padded = F.pad(images, (0, columns * self.patch - width, 0, rows * self.patch - height))
         return F.pixel_unshuffle(padded, self.patch).flatten(2).transpose(1, 2)
 
 
-class ShallowConvShapNet(_ConvShapNet):
+class ShallowConvShapNet(ShallowNet):
     """One layer of Shapley modules on 2x2 patches. Its values are exact Shapley values of its outputs.
 
     It holds no interaction of more than four cells, all of them corners of one patch. With the weights shared over
@@ -347,46 +108,35 @@ class ShallowConvShapNet(_ConvShapNet):
         baseline: ArrayLike | Tensor | None = None,
         seed: int = 0,
     ) -> None:
-        super().__init__(in_channels, image_size, n_outputs, hidden=hidden, patch=patch, baseline=baseline)
+        layout = Cells.of(in_channels, image_size, patch)
+        check_counts(n_outputs=n_outputs, hidden=hidden)
         if len(dilations) == 0:
             raise ValueError("dilations must hold at least one number, however: there is none")
-        _check_widths(dilations=dilations)
-        generator, d_in = Generator().manual_seed(seed), in_channels * patch**2
+        check_widths(dilations=dilations)
+        generator = Generator().manual_seed(seed)
+        layers: list[nn.Module] = []
         for dilation in dilations:
             if shared:
-                gain = 1 / self.n_players  # the sum over locations, which are alike, starts as a mean
-                layer: AnyLayer = ConvShapleyLayer(
-                    self.cells, dilation, d_in, n_outputs, hidden=hidden, constants=True, gain=gain, generator=generator
-                )
+                gain = 1 / layout.n_players  # the sum over locations, which are alike, starts as a mean
+                layers.append(
+                    ConvShapleyLayer(
+                        layout.cells, dilation, layout.channels, n_outputs, hidden=hidden, constants=True, gain=gain,
+                        generator=generator,
+                    )
+                )  # fmt: skip
             else:
-                sets = patch_sets(self.cells, dilation)
-                layer = ShapleyLayer(
-                    self.n_players, sets, d_in, n_outputs, hidden=(hidden,), constants=True, generator=generator
-                )
-            self.layers.append(layer)
-
-    def layer_values(self, x: Tensor, present: Tensor | None = None) -> tuple[Tensor, ...]:
-        """The values of the only layer, (B, P, K)."""
-        deltas, reference = self._deltas(x, present), self._reference()
-        return (torch.stack([layer(deltas, reference) for layer in self._layers()]).sum(0),)
-
-    def forward(self, x: Tensor, present: Tensor | None = None) -> Tensor:
-        """Predicts, with absent cells at their baseline: (B, C, H, W) -> (B, K).
-
-        In training mode it adds up the modules themselves, which is the same number up to rounding and spares the 16
-        evaluations. In evaluation mode the prediction is the sum of the explanation.
-        """
-        if self.training:
-            deltas, reference = self._deltas(x, present), self._reference()
-            return torch.stack([layer.totals(deltas, reference) for layer in self._layers()]).sum(0)
-        return self.explain_values(x, present).sum(1) + self._base()
-
-    def _base(self) -> Tensor:
-        reference = self._reference()
-        return torch.stack([layer.constants(reference) for layer in self._layers()]).sum(0)
+                sets = patch_sets(layout.cells, dilation)
+                layers.append(
+                    ShapleyLayer(
+                        layout.n_players, sets, layout.channels, n_outputs, hidden=(hidden,), constants=True,
+                        generator=generator,
+                    )
+                )  # fmt: skip
+        super().__init__(layout, n_outputs, _as_baseline(baseline, layout), layers)
+        self.cells = layout.cells
 
 
-class DeepConvShapNet(_ConvShapNet):
+class DeepConvShapNet(DeepNet):
     """Layers of Shapley modules on 2x2 patches. Its explanations are not Shapley values.
 
     They add up to the output (local accuracy), and a cell at its baseline gets zero (missingness). Exact they are not:
@@ -430,44 +180,29 @@ class DeepConvShapNet(_ConvShapNet):
         baseline: ArrayLike | Tensor | None = None,
         seed: int = 0,
     ) -> None:
-        super().__init__(in_channels, image_size, n_outputs, hidden=hidden, patch=patch, baseline=baseline)
-        _check_widths(channels=channels, dilations=dilations)
-        widths = (in_channels * patch**2, *channels, n_outputs)
+        layout = Cells.of(in_channels, image_size, patch)
+        check_counts(n_outputs=n_outputs, hidden=hidden)
+        check_widths(channels=channels, dilations=dilations)
+        widths = (layout.channels, *channels, n_outputs)
         if len(dilations) != len(widths) - 1:
-            found = f"dilations={dilations!r}"
+            given = f"dilations={dilations!r}"
             raise ValueError(
-                f"dilations must hold one number for each of the {len(widths) - 1} layers, however: {found}"
+                f"dilations must hold one number for each of the {len(widths) - 1} layers, however: {given}"
             )
-        self.residual = residual
         generator = Generator().manual_seed(seed)
-        self.layers.extend(
-            ConvShapleyLayer(self.cells, dilation, below, above, hidden=hidden, constants=False, generator=generator)
+        layers = [
+            ConvShapleyLayer(layout.cells, dilation, below, above, hidden=hidden, constants=False, generator=generator)
             for dilation, below, above in zip(dilations, widths[:-1], widths[1:], strict=True)
-        )
-
-    def forward(self, x: Tensor, present: Tensor | None = None) -> Tensor:
-        """Predicts, with absent cells at their baseline: (B, C, H, W) -> (B, K)."""
-        return self.explain_values(x, present).sum(1)
-
-    def layer_values(self, x: Tensor, present: Tensor | None = None) -> tuple[Tensor, ...]:
-        """The values of every layer, each (B, P, channels); the last ones are the explanation."""
-        below, values = self._deltas(x, present), []
-        for number, layer in enumerate(self._layers()):
-            above: Tensor = layer(below, self._reference() if number == 0 else None)
-            if self.residual and above.shape == below.shape:
-                above = above + below
-            values.append(above)
-            below = above
-        return tuple(values)
-
-    def _base(self) -> Tensor:
-        return torch.zeros(self.n_outputs).to(self._reference())
+        ]
+        super().__init__(layout, n_outputs, _as_baseline(baseline, layout), layers, residual=residual)
+        self.cells = layout.cells
 
 
-def _as_baseline(baseline: ArrayLike | Tensor | None, shape: tuple[int, int, int]) -> Tensor:
-    """A number, one for each channel, or an image, as an image of `shape` (C, H, W) in float64."""
+def _as_baseline(baseline: ArrayLike | Tensor | None, layout: Cells) -> Tensor:
+    """A number, one for each channel, or an image, as an image (C, H, W) in float64."""
+    shape = layout.row_shape
     given = torch.as_tensor(0.0 if baseline is None else baseline, dtype=torch.float64).detach()
     if tuple(given.shape) not in ((), shape[:1], shape) or not bool(given.isfinite().all()):
-        found = f"shape {tuple(given.shape)}: {given}"
-        raise ValueError(f"baseline must hold one finite number, {shape[0]}, or those of {shape}, however: {found}")
+        what = f"shape {tuple(given.shape)}: {given}"
+        raise ValueError(f"baseline must hold one finite number, {shape[0]}, or those of {shape}, however: {what}")
     return (given[:, None, None] if given.ndim == 1 else given).expand(shape).clone()

@@ -1,159 +1,28 @@
-"""Columns -> bins: small whole numbers, 0 where a player is absent. No trees.
+"""Learning how columns become bins: the borders of numbers, the parts of dates, the codes of categories. No trees.
 
-Numbers fall between borders. Categories become numbers by target statistics: what the target is, on average, where the
-category is seen. A row that would see its own target in that average sees only the rows before it in a random order,
-unless each category has so many rows that it does not matter.
+Categories become numbers by target statistics: what the target is, on average, where the category is seen. A row that
+would see its own target in that average sees only the rows before it in a random order, unless each category has so
+many rows that it does not matter.
 """
 
 from __future__ import annotations
 
 import warnings
-from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from harsanyinet.tables.columns import Column
 from harsanyinet.tables.dates import PARTS, as_times, format_of, parts_of
-from harsanyinet.tables.frames import (
-    ColumnWarning,
-    Floats,
-    Kind,
-    UnseenCategoryWarning,
-    as_numbers,
-    as_texts,
-    kind_of,
-)
+from harsanyinet.tables.frames import ColumnWarning, Floats, as_numbers, as_texts, kind_of
 
 Array = NDArray[Any]
-MAX_BINS = 255  # the absent bin and that of missing values included
 FEWEST_NAMED = 30  # rows, of which nearly all differ, that an identifier has at least
 ALL_BUT = 0.95  # nearly all
-MANY_ROWS = 2048  # from here on compiled loops pay
-
-
-@dataclass(frozen=True, eq=False)
-class Column:
-    """How one variable becomes bins.
-
-    Attributes:
-        name: Of the variable.
-        kind: Number, category or date.
-        borders: (k,) float32 numbers, rising; a number x has bin `first` + how many borders lie below x.
-        low: The smallest number in fit.
-        high: The largest.
-        levels: Every category seen, as text, the most frequent first.
-        level_bins: (levels, c) uint8, the bins of each category in each of the variable's c coded columns.
-        missing: Whether a missing value is a value of its own, bin 1; if not, it is an absent player, bin 0.
-        boolean: Whether the numbers were True and False.
-        whole: Whether all numbers were whole.
-        n_bins: (c,) bins of each coded column, the absent one included.
-        parts: Of a date, the numbers that say when, as columns of numbers named as in `dates.PARTS`.
-        form: Of dates that were texts, their format.
-    """
-
-    name: str
-    kind: Kind
-    borders: Floats = field(default_factory=lambda: np.empty(0))
-    low: float = 0.0
-    high: float = 0.0
-    levels: tuple[str, ...] = ()
-    level_bins: Array = field(default_factory=lambda: np.empty((0, 1), dtype=np.uint8))
-    missing: bool = False
-    boolean: bool = False
-    whole: bool = False
-    n_bins: tuple[int, ...] = (1,)
-    parts: tuple[Column, ...] = ()
-    form: str = ""
-
-    @property
-    def n_codes(self) -> int:
-        """Coded columns of this variable."""
-        return len(self.n_bins)
-
-    @property
-    def first(self) -> int:
-        """The bin of the smallest number."""
-        return 2 if self.missing else 1
-
-    @cached_property
-    def index(self) -> pd.Index[Any]:
-        """The levels as something to look them up in."""
-        return pd.Index(self.levels, dtype=object)
-
-    def code(self, values: Any, out: Array) -> None:
-        """Writes the bins of a column of a frame into `out` (c, rows) uint8."""
-        if self.kind == "category":
-            self._code_categories(values, out)
-            return
-        if self.kind == "date":
-            numbers = parts_of(as_times(values, self.name, self.form))
-            for part, own in zip(self.parts, out, strict=True):
-                part.code_numbers(numbers[PARTS.index(part.name)], own)
-            return
-        self.code_numbers(as_numbers(values, self.name), out[0])
-
-    def code_numbers(self, numbers: Floats, out: Array) -> None:
-        """Writes the bins of numbers."""
-        nothing = 1 if self.missing else 0
-        if len(numbers) >= MANY_ROWS:
-            from harsanyinet.tables import kernels
-
-            kernels.find_bins(numbers, 0, len(numbers), self.borders, self.first, nothing, out)
-            return
-        out[:] = np.searchsorted(self.borders, numbers) + self.first
-        unknown = np.isnan(numbers)
-        if unknown.any():
-            out[unknown] = nothing
-
-    def code_one(self, value: Any) -> list[int]:
-        """The bins of one value, without a frame."""
-        nothing = [1 if self.missing else 0] * self.n_codes
-        if value is None or value is pd.NA or value != value:
-            return nothing
-        if self.kind == "number" and isinstance(value, float | int | np.number) and abs(float(value)) < np.inf:
-            return [self.first + bisect_left(self._border_list, float(value))]
-        if self.kind == "category" and isinstance(value, str) and value in self._bins_of_level:
-            return self._bins_of_level[value]
-        out = np.empty((self.n_codes, 1), dtype=np.uint8)
-        self.code(pd.Series([value]), out)
-        return [int(b) for b in out[:, 0]]
-
-    @cached_property
-    def _border_list(self) -> list[float]:
-        return [float(b) for b in self.borders]
-
-    @cached_property
-    def _bins_of_level(self) -> dict[str, list[int]]:
-        return dict(zip(self.levels, self.level_bins.tolist(), strict=True))
-
-    def _code_categories(self, values: pd.Series[Any], out: Array) -> None:
-        if values.dtype != object:  # look up the few categories, not the many values
-            if isinstance(values.dtype, pd.CategoricalDtype):
-                codes, different = values.cat.codes.to_numpy(), values.cat.categories
-            else:
-                codes, different = pd.factorize(values)
-            found, unknown = np.append(self._find(as_texts(different, self.name)), -1)[codes], codes < 0
-        else:
-            texts = as_texts(values, self.name)
-            found, unknown = self._find(texts), pd.isna(texts)
-        unseen = (found < 0) & ~unknown
-        if unseen.any():
-            example = values.iloc[int(np.flatnonzero(unseen)[0])]
-            warnings.warn(UnseenCategoryWarning.of(self.name, example, int(unseen.sum())), stacklevel=2)
-        for c in range(self.n_codes):
-            of_level = np.append(self.level_bins[:, c], [0])
-            out[c] = of_level[found]
-            if self.missing:
-                out[c][unknown] = 1
-
-    def _find(self, texts: Array) -> NDArray[np.intp]:
-        return self.index.get_indexer(pd.Index(texts, dtype=object))
 
 
 @dataclass(frozen=True)
@@ -225,10 +94,12 @@ def fit_columns(
 
 
 def _say(sentence: str) -> None:
+    """Warns that a column is read in a way that may not be meant."""
     warnings.warn(sentence, ColumnWarning, stacklevel=2)
 
 
 def _words(column: Column) -> str:
+    """The parts of a date in words: "trend, year and month"."""
     names = [part.name for part in column.parts]
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
@@ -310,11 +181,11 @@ def find_borders(different: Floats, counts: Array, room: int) -> Floats:
 def _fit_category(
     texts: Array, name: str, targets: Array, weight: Array, binning: Binning, order: Array
 ) -> tuple[Column, Array]:
+    """Learns the categories of a column, and codes them by target statistics: the column, and the rows' own bins."""
     unknown = pd.isna(texts)
-    found = pd.Series(texts[~unknown], dtype=object).value_counts()
-    levels = tuple(
-        name for name, _ in sorted(zip(map(str, found.index), found, strict=True), key=lambda o: (-o[1], o[0]))
-    )
+    counts = pd.Series(texts[~unknown], dtype=object).value_counts()
+    by_count = sorted(zip(map(str, counts.index), counts, strict=True), key=lambda pair: (-pair[1], pair[0]))
+    levels = tuple(text for text, _ in by_count)
     missing = binning.missing == "value" or (binning.missing == "auto" and bool(unknown.any()))
     index = pd.Index(levels, dtype=object)
     level = index.get_indexer(pd.Index(texts, dtype=object))  # -1 where missing
@@ -323,8 +194,8 @@ def _fit_category(
     known = level >= 0
     codes, of_level = [], []
     ordered = len(levels) > 1 and known.sum() < binning.plain_rows * len(levels)
-    for target in _statistics_of(targets, binning.many_classes).T:
-        plain, in_order = _target_statistics(level, target, weight, len(levels), binning.prior, order)
+    for target in coding_targets(targets, binning.many_classes).T:
+        plain, in_order = target_statistics(level, target, weight, len(levels), binning.prior, order)
         of_level.append(plain)
         codes.append(plain[level] if len(levels) and not ordered else in_order)
     own = np.empty((len(codes), len(texts)), dtype=np.uint8)
@@ -339,7 +210,7 @@ def _fit_category(
     return column, own
 
 
-def _statistics_of(targets: Array, most: int) -> Array:
+def coding_targets(targets: Array, most: int) -> Array:
     """The numbers that categories are coded by: the targets, or the directions in which many of them differ most."""
     if targets.shape[1] <= most:
         return targets
@@ -348,7 +219,7 @@ def _statistics_of(targets: Array, most: int) -> Array:
     return np.asarray(centred @ directions[:, -most:])
 
 
-def _target_statistics(
+def target_statistics(
     level: Array, target: Floats, weight: Floats, n_levels: int, prior: float, order: Array
 ) -> tuple[Floats, Floats]:
     """Smoothed means of the target by level, from all rows (levels,), and for each row from those before it (rows,)."""
@@ -370,92 +241,3 @@ def _target_statistics(
     in_order = np.full(len(level), mean)
     in_order[rows] = mean + (before - before[begun]) / (before_mass - before_mass[begun] + unit)
     return plain, in_order
-
-
-def code_frame(columns: Sequence[Column], frame: pd.DataFrame) -> Array:
-    """The bins of rows, (coded columns, rows) uint8."""
-    if len(frame) == 1:
-        cells = zip(columns, frame.to_numpy(dtype=object)[0], strict=True)
-        with suppress(ValueError, TypeError):  # the way for many rows has the better words
-            return np.array([b for column, value in cells for b in column.code_one(value)], dtype=np.uint8)[:, None]
-    out = np.empty((sum(column.n_codes for column in columns), len(frame)), dtype=np.uint8)
-    at = 0
-    for i, column in enumerate(columns):
-        column.code(frame.iloc[:, i], out[at : at + column.n_codes])
-        at += column.n_codes
-    return out
-
-
-def code_numbers(columns: Sequence[Column], numbers: Array) -> Array | None:
-    """The bins of an array of numbers, (B, P) float; None where a column holds categories."""
-    if any(column.kind != "number" for column in columns):
-        return None
-    out = np.empty((len(columns), len(numbers)), dtype=np.uint8)
-    for i, column in enumerate(columns):
-        own = np.ascontiguousarray(numbers[:, i], dtype=np.float64)
-        if np.isinf(own).any():
-            return None  # the slower way has the sentence for it
-        column.code_numbers(own, out[i])
-    return out
-
-
-def code_dict(columns: Sequence[Column], row: Mapping[str, Any]) -> tuple[Array, Array]:
-    """One row given by names: its values (1, P), and its bins (D, 1). What is not named is missing."""
-    if unknown := row.keys() - {column.name for column in columns}:
-        raise ValueError(f"a row must name columns of the model, however: {min(map(str, unknown))!r}")
-    shown = np.empty((1, len(columns)), dtype=object)
-    out: list[int] = []
-    for i, column in enumerate(columns):
-        value = shown[0, i] = row.get(column.name)
-        out += column.code_one(value)
-    return shown, np.array(out, dtype=np.uint8)[:, None]
-
-
-def columns_of(columns: Sequence[Column]) -> NDArray[np.int64]:
-    """The variable of each coded column."""
-    return np.repeat(np.arange(len(columns)), [column.n_codes for column in columns])
-
-
-def n_bins_of(columns: Sequence[Column]) -> NDArray[np.int64]:
-    """Bins of each coded column."""
-    return np.array([n for column in columns for n in column.n_bins], dtype=np.int64)
-
-
-def columns_to_arrays(columns: Sequence[Column]) -> tuple[dict[str, Array], list[dict[str, Any]]]:
-    """For a model file: flat arrays, and the rest of each column as JSON."""
-    flat = [part for column in columns for part in (column, *column.parts)]
-    arrays = {
-        "borders": np.concatenate([np.empty(0), *(c.borders for c in flat)]),
-        "level_bins": np.concatenate([np.empty(0, np.uint8), *(c.level_bins.reshape(-1) for c in flat)]),
-    }
-    return arrays, [_plain(column) for column in columns]
-
-
-def _plain(c: Column) -> dict[str, Any]:
-    return {
-        "name": c.name, "kind": c.kind, "n_borders": len(c.borders), "low": c.low, "high": c.high,
-        "levels": list(c.levels), "missing": c.missing, "boolean": c.boolean, "whole": c.whole,
-        "n_bins": list(c.n_bins), "form": c.form, "parts": [_plain(part) for part in c.parts],
-    }  # fmt: skip
-
-
-def columns_from_arrays(arrays: Mapping[str, Array], plain: Sequence[Mapping[str, Any]]) -> list[Column]:
-    """From what `columns_to_arrays` returned."""
-    border, cell = 0, 0
-
-    def one(given: Mapping[str, Any]) -> Column:
-        nonlocal border, cell
-        rest = dict(given)
-        n, levels, n_bins = rest.pop("n_borders"), tuple(rest.pop("levels")), tuple(rest.pop("n_bins"))
-        n_cells = len(levels) * len(n_bins)
-        borders = np.array(arrays["borders"][border : border + n])
-        level_bins = np.array(arrays["level_bins"][cell : cell + n_cells]).reshape(len(levels), len(n_bins))
-        border, cell = border + n, cell + n_cells
-        parts = tuple(one(part) for part in rest.pop("parts"))
-        return Column(**rest, levels=levels, n_bins=n_bins, borders=borders, level_bins=level_bins, parts=parts)
-
-    columns = [one(given) for given in plain]
-    fits = all(column.kind != "date" or len(column.parts) == column.n_codes for column in columns)
-    if not fits or (border, cell) != (len(arrays["borders"]), len(arrays["level_bins"])):
-        raise ValueError("the columns of this file do not fit together")
-    return columns

@@ -50,6 +50,7 @@ class Settings:
         noise: Strength of the noise on the scores of questions, which fades as trees are added.
         copies: Copies of the rows with players absent.
         copy_trees: Share of the trees whose questions the copies choose.
+        copy_players: Different players of a tree whose questions the copies choose.
         copy_start: Sum of the learning rates before the first of these: what rows with all players can learn from a
             column they should not learn from one that stands for it.
         copy_rate: Learning rate of absent states, at most.
@@ -71,10 +72,11 @@ class Settings:
     noise: float = 1.0
     copies: int = 6
     copy_trees: float = 0.3
+    copy_players: int = 3
     copy_start: float = 3.0
     copy_rate: float = 0.03
     extra_trees: float = 0.3
-    extra_rate: float = 0.05
+    extra_rate: float = 0.1
     redraw: int = 50
     sketch: int = 5
     max_seconds: float | None = None
@@ -294,6 +296,7 @@ class Booster:
             open_players = np.isin(np.arange(self.n_players), self.draw.choice(self.n_players, k, replace=False))
         if table.useful is not None:
             open_players &= table.useful[int(source is self.copies)]
+        most = min(s.max_players, s.copy_players) if source is self.copies else s.max_players
         inside = np.zeros(self.n_players, dtype=bool)
         leaf, n_leaves = np.zeros(len(rows), dtype=np.uint16), 1
         for column, threshold in questions:
@@ -301,7 +304,7 @@ class Booster:
             n_leaves = kernels.descend(source.bins[column], threshold, rows, leaf)
         best = _score(stats, leaf, n_leaves, s.l2)
         for _ in range(s.depth - len(questions)):
-            may = inside | (open_players & (inside.sum() < s.max_players))
+            may = inside | (open_players & (inside.sum() < most))
             if table.allowed is not None:
                 may &= inside | table.allowed(inside)
             columns = np.flatnonzero(may[table.player_of] & (table.n_bins > 2))

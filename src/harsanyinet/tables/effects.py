@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from harsanyinet.explanation import find_name
-from harsanyinet.tables.bins import Column, columns_of
+from harsanyinet.explanations.names import find_name
+from harsanyinet.tables.columns import Column, columns_of
 from harsanyinet.tables.frames import as_frame, as_numbers, as_texts
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def single_effect(model: Model, feature: str | int) -> SingleEffect:
         >>> single_effect(model, "colour").axis.labels
         ('blue', 'red')
     """
-    axis = _axis(model, [_position(model, feature)])[0]
+    axis = _axes(model, [_position(model, feature)])[0]
     effect = _dividends(model, {axis.position: axis.values})
     return SingleEffect(axis, effect, tuple(model.output_names_), model.loss_.scale)
 
@@ -157,11 +157,11 @@ def pair_effect(model: Model, a: str | int, b: str | int) -> PairEffect:
     positions = [_position(model, a), _position(model, b)]
     if positions[0] == positions[1]:
         raise ValueError(f"a pair has two different columns, however: {model.columns_[positions[0]].name!r} twice")
-    first, second = _axis(model, positions)
+    first, second = _axes(model, positions)
     na, nb = len(first.values), len(second.values)
     grid = {first.position: np.repeat(first.values, nb), second.position: np.tile(second.values, na)}
-    found = _dividends(model, grid)
-    table = found.reshape(na, nb, *found.shape[1:])
+    together = _dividends(model, grid)
+    table = together.reshape(na, nb, *together.shape[1:])
     return PairEffect((first, second), table, tuple(model.output_names_), model.loss_.scale)
 
 
@@ -181,10 +181,10 @@ def strongest_pairs(model: Model, X: Any, k: int = 10) -> list[PairStrength]:
     size = max(1, _CELLS // max(1, n_sets * len(ex.output_names)))
     total, pairs = np.zeros(0), []
     for start in range(0, len(ex), size):
-        found = ex[start : start + size].index("Moebius", order)
-        sums = np.abs(found.values).reshape(-1, len(found.sets), len(ex.output_names)).sum(axis=(0, 2))
-        wanted = [i for i, members in enumerate(found.sets) if len(members) == 2]
-        pairs = [found.sets[i] for i in wanted]
+        index = ex[start : start + size].index("Moebius", order)
+        sums = np.abs(index.values).reshape(-1, len(index.sets), len(ex.output_names)).sum(axis=(0, 2))
+        wanted = [i for i, members in enumerate(index.sets) if len(members) == 2]
+        pairs = [index.sets[i] for i in wanted]
         total = sums[wanted] + (total if len(total) else 0.0)
     strength = total / (len(ex) * len(ex.output_names))
     return [
@@ -198,6 +198,7 @@ def strongest_pairs(model: Model, X: Any, k: int = 10) -> list[PairStrength]:
 
 
 def _position(model: Model, feature: str | int) -> int:
+    """The position of a column that has an effect: of numbers or categories, and a player by itself."""
     columns = getattr(model, "columns_", None)
     if columns is None:
         raise TypeError(
@@ -214,7 +215,7 @@ def _position(model: Model, feature: str | int) -> int:
     return at
 
 
-def _axis(model: Model, positions: Sequence[int]) -> list[Axis]:
+def _axes(model: Model, positions: Sequence[int]) -> list[Axis]:
     """Of each column the values that trees with all of these columns tell apart."""
     trees, column_of = model.trees_, columns_of(model.columns_)
     wanted = set(model.players_.of_column[list(positions)].tolist())
@@ -225,12 +226,22 @@ def _axis(model: Model, positions: Sequence[int]) -> list[Axis]:
             for column, threshold in zip(shape.columns.tolist(), shape.thresholds.tolist(), strict=True):
                 asked.setdefault(column, set()).add(threshold)
     each = [[sorted(asked.get(int(code), ())) for code in np.flatnonzero(column_of == p)] for p in positions]
-    make = {"number": _of_numbers, "category": _of_categories}
-    columns = [model.columns_[p] for p in positions]
-    return [make[c.kind](c, p, thresholds) for c, p, thresholds in zip(columns, positions, each, strict=True)]
+    return [axis_of(model.columns_[p], p, thresholds) for p, thresholds in zip(positions, each, strict=True)]
+
+
+def axis_of(column: Column, position: int, asked: Sequence[Sequence[int]]) -> Axis:
+    """The values of a column between which questions tell.
+
+    Args:
+        column: Of numbers or categories.
+        position: Of the column in the table.
+        asked: For each coded column of it the thresholds that trees ask about, rising.
+    """
+    return (_of_numbers if column.kind == "number" else _of_categories)(column, position, asked)
 
 
 def _of_numbers(column: Column, position: int, asked: Sequence[Sequence[int]]) -> Axis:
+    """The last number of each step."""
     between = np.array([threshold - column.first for threshold in asked[0]], dtype=np.int64)
     inner = column.borders[between[between >= 0]]  # the one below tells missing values from all others
     ends = np.append(inner, column.high)  # the last number of each step
@@ -244,6 +255,7 @@ def _of_numbers(column: Column, position: int, asked: Sequence[Sequence[int]]) -
 
 
 def _of_categories(column: Column, position: int, asked: Sequence[Sequence[int]]) -> Axis:
+    """One category of those that no question tells apart."""
     digits = [np.searchsorted(some, column.level_bins[:, c]) for c, some in enumerate(asked)]
     alike: dict[tuple[int, ...], list[int]] = {}
     for level, answers in enumerate(np.stack(digits, axis=1).tolist()):
@@ -261,6 +273,8 @@ def _of_categories(column: Column, position: int, asked: Sequence[Sequence[int]]
 
 
 def _range(column: Column, low: float, high: float) -> str:
+    """A step of numbers in words."""
+
     def word(number: float) -> str:
         return str(bool(number)) if column.boolean else f"{number:.0f}" if column.whole else f"{number:.4g}"
 
@@ -274,11 +288,11 @@ def _dividends(model: Model, given: dict[int, Array]) -> Array:
     """The dividend of the given columns in rows that hold nothing else, (n[, K])."""
     n, k = len(model.columns_), len(model.output_names_)
     n_rows = len(next(iter(given.values())))
-    found = np.zeros((n_rows, k))
+    dividends = np.zeros((n_rows, k))
     size = max(1, _CELLS // (n * k))
     for start in range(0, n_rows, size):
         rows = slice(start, start + size)
-        frame = pd.DataFrame(np.full((len(found[rows]), n), np.nan), columns=range(n))
+        frame = pd.DataFrame(np.full((len(dividends[rows]), n), np.nan), columns=range(n))
         for position, values in given.items():
             frame[position] = values[rows]
         named = hasattr(model, "feature_names_in_")
@@ -288,5 +302,5 @@ def _dividends(model: Model, given: dict[int, Array]) -> Array:
         own = ex.restrict(known)  # all others are absent
         at = np.flatnonzero(own.coalitions.all(axis=1))
         if len(at):
-            found[rows] = own.dividends[:, at[0]].reshape(-1, k)
-    return found[:, 0] if k == 1 else found
+            dividends[rows] = own.dividends[:, at[0]].reshape(-1, k)
+    return dividends[:, 0] if k == 1 else dividends

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from harsanyinet.progress import bar
 from harsanyinet.tables import kernels
-from harsanyinet.tables.bins import Binning, Column, code_frame, columns_of, fit_columns, n_bins_of
+from harsanyinet.tables.bins import Binning, fit_columns
 from harsanyinet.tables.boosting import Booster, Rows, Settings, Table
+from harsanyinet.tables.columns import Column, code_frame, columns_of, n_bins_of
 from harsanyinet.tables.history import History, scores_of
 from harsanyinet.tables.limits import Limits
 from harsanyinet.tables.look_ups import Paths, in_chunks
@@ -28,6 +29,8 @@ Array = NDArray[Any]
 
 FEWEST_TO_WATCH = 20  # rows; of fewer none are held out
 USUAL_RATE = 0.02
+MANY_ROWS = 200_000
+LARGE_STEPS = 0.05  # a learning rate above leaves noise in the outputs, which two models have half of
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +59,7 @@ def fit_trees(
     dates: Iterable[Any] | None,
     settings: Settings,
     rate: float | None,
-    members: int,
+    members: int | None,
     held: tuple[pd.DataFrame, Array] | None,
     held_share: float,
     patience: int | None,
@@ -80,7 +83,7 @@ def fit_trees(
         dates: Names of columns that are dates; None for all that read as such.
         settings: How to boost.
         rate: Learning rate; None to find it.
-        members: Models whose outputs are averaged.
+        members: Models whose outputs are averaged; None for two where steps are large, else one.
         held: Rows to watch, and their targets.
         held_share: Share of the rows to hold out and watch.
         patience: Trees without a lower loss of the rows that are watched after which to stop.
@@ -124,8 +127,7 @@ def fit_trees(
     if rate is None:
         seconds = None if until is None else max(0.0, until - time.monotonic()) / 3
         trial = find_rate(
-            table, loss, settings, stratify=classes, seed=seed, n_threads=n_threads, progress=progress,
-            max_seconds=seconds,
+            table, loss, settings, stratify=classes, n_threads=n_threads, progress=progress, max_seconds=seconds,
         )  # fmt: skip
         rate = trial.learning_rate
         table = replace(table, useful=trial.useful)
@@ -133,6 +135,9 @@ def fit_trees(
         history = History(
             trial.losses, len(found), QUICK_RATE, scores_of(loss, found.output * unit, found.y * unit, found.weight)
         )
+    if members is None:
+        searched = bool(len(history.losses))
+        members = 2 if searched and until is None and rate > LARGE_STEPS and len(table.y) < MANY_ROWS else 1
     settings = replace(settings, learning_rate=rate)
     each: list[Trees] = []
     n_trees = settings.n_trees + (round(settings.extra_trees * settings.n_trees) if settings.copies else 0)

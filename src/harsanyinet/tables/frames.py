@@ -60,10 +60,10 @@ def kind_of(values: pd.Series[Any], name: str, dates: bool = False) -> Kind:
     inferred = pd.api.types.infer_dtype(values, skipna=True)
     if inferred in ("string", "empty"):
         return "category" if inferred == "string" else "number"
-    found = {type(v) for v in values.dropna()}
-    texts = {t for t in found if issubclass(t, str)}
-    numbers = {t for t in found if issubclass(t, int | float | np.number | np.bool_ | Decimal)}
-    if odd := found - texts - numbers:
+    types = {type(v) for v in values.dropna()}
+    texts = {t for t in types if issubclass(t, str)}
+    numbers = {t for t in types if issubclass(t, int | float | np.number | np.bool_ | Decimal)}
+    if odd := types - texts - numbers:
         if any(issubclass(t, _TIMES) for t in odd):
             raise _of_times(name)
         raise TypeError(
@@ -105,11 +105,11 @@ def as_numbers(values: pd.Series[Any], name: str) -> Floats:
     try:
         numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
     except (TypeError, ValueError):
-        found = pd.to_numeric(values, errors="coerce")
-        wrong = values[found.isna() & values.notna()]
+        readable = pd.to_numeric(values, errors="coerce")
+        wrong = values[readable.isna() & values.notna()]
         example = f"{wrong.iloc[0]!r} in row {wrong.index[0]!r}" if len(wrong) else f"{values.dtype}"
         if isinstance(values.dtype, pd.CategoricalDtype) and not len(wrong):
-            return np.asarray(found.astype(np.float64))
+            return np.asarray(readable.astype(np.float64))
         raise ValueError(f"column {name!r} must hold numbers, as it did in fit, however: {example}") from None
     if np.isinf(numbers).any():
         raise ValueError(

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from harsanyinet.explanations.names import check_present, find_name
+
 Array = NDArray[Any]
 Masks = NDArray[np.bool_]
 
@@ -37,12 +39,12 @@ class Players:
         """
         owner = dict[int, str]()
         for name, members in (groups or {}).items():
-            found = positions([members] if isinstance(members, str) else members, columns, "groups")
-            if not found:
+            own = positions([members] if isinstance(members, str) else members, columns, "groups")
+            if not own:
                 raise ValueError(f"groups must name columns, however: {name!r} has none")
-            if name in columns and columns.index(name) not in found:
+            if name in columns and columns.index(name) not in own:
                 raise ValueError(f"groups must have names of their own, however: {name!r} is another column")
-            for position in found:
+            for position in own:
                 if position in owner:
                     raise ValueError(f"groups must not share columns, however: {columns[position]!r} is in two places")
                 owner[position] = name
@@ -62,23 +64,17 @@ class Players:
         """Players by their name, or by the name or number of one of their columns."""
         given = list(keys)
         named = [key for key in given if isinstance(key, str) and key in self.names]
-        others = [key for key in given if not (isinstance(key, str) and key in self.names)]
-        found = [self.names.index(key) for key in named]
-        return sorted({*found, *(int(self.of_column[i]) for i in positions(others, self.columns, what))})
+        columns = positions([key for key in given if key not in named], self.columns, what)
+        return sorted({*(self.names.index(key) for key in named), *(int(self.of_column[i]) for i in columns)})
 
     def masks(self, present: ArrayLike, n_rows: int) -> Masks:
         """(P,) or (rows, P) bool, from such an array or from the names of who is present."""
         if isinstance(present, str):
             raise TypeError(f"present must be a list of names or an array of bool, however: {present!r}")
         masks = np.asarray(present)
-        p = len(self.names)
         if masks.ndim == 1 and masks.dtype != bool and all(isinstance(name, str) for name in masks):
-            return np.isin(np.arange(p), self.find(masks.tolist(), "present"))
-        if masks.dtype != bool:
-            raise TypeError(f"present must be bool, True where a column is there, or names, however: {masks.dtype}")
-        if masks.shape not in ((p,), (n_rows, p)):
-            raise ValueError(f"present must have shape ({p},) or ({n_rows}, {p}), however: {masks.shape}")
-        return masks
+            return np.isin(np.arange(len(self)), self.find(masks.tolist(), "present"))
+        return check_present(masks, n_rows, len(self), "bool, True where a column is there, or names")
 
     def absent_together(self, bins: Array, player_of: Array) -> Array:
         """Bins in which a player misses all its columns where it misses one; changed in place, and returned.
@@ -113,18 +109,19 @@ class Players:
 
 
 def positions(keys: Any, names: Sequence[str], what: str) -> list[int]:
-    """Columns by name, number or bool mask."""
+    """The numbers of some columns, given by name, by number, or by a bool mask over all of them.
+
+    Args:
+        keys: Names, numbers or a mask; None for none.
+        names: Of all columns.
+        what: The parameter that they stand in, for the sentence when there is no such column.
+    """
     keys = list(keys if keys is not None else ())
     if keys and all(isinstance(key, bool | np.bool_) for key in keys):
         if len(keys) != len(names):
             raise ValueError(f"{what} as a mask must have {len(names)} entries, however: {len(keys)}")
         return [i for i, key in enumerate(keys) if key]
-    found = []
-    for key in keys:
-        if isinstance(key, str) and key in names:
-            found.append(list(names).index(key))
-        elif not isinstance(key, str) and isinstance(key, int | np.integer) and 0 <= key < len(names):
-            found.append(int(key))
-        else:
-            raise ValueError(f"{what} must name columns of the table or their numbers, however: {key!r}")
-    return found
+    try:
+        return [find_name(key, names, "column") for key in keys]
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{what} must name columns of the table or their numbers: {error}") from None

@@ -1,7 +1,10 @@
 """How fast to learn, and about which columns to ask: quick fits on some rows that watch the others.
 
 The product of learning rate and trees is what matters: a model of many small steps is best about as far from its
-start as one of few large steps. So a few quick fits decide for the long one.
+start as one of few large steps. So a few quick fits decide for the long one. Few rows held out can say little about
+how far is best; so what they say is weighed against how far was best on other tables.
+
+Nothing here depends on the seed of the fit: models of two seeds differ by what boosting draws, not by their rates.
 """
 
 from __future__ import annotations
@@ -23,17 +26,24 @@ from harsanyinet.tables.screening import alone, more_than_shadows, with_shadows
 Array = NDArray[Any]
 Masks = NDArray[np.bool_]
 
-QUICK_RATE, QUICKENING = 0.15, 1 / 200  # far takes fewer steps so, and near is seen in detail
+QUICK_RATE, QUICKENING = 0.15, 1 / 80  # far takes fewer steps so, and near is seen in detail
 MOST_TREES = 500
 PATIENCE = 35
 ENOUGH_ROWS = 8000  # times folds
 FOLDS, MOST_WATCHED = 5, 3
 MOST_ROWS = 100_000  # more tell no more
+SHADOW_ROWS, SHADOW_TREES = 10_000, 100  # at most, where columns are compared with shadows
+USUAL = {"binary": 1.6, "multiclass": 2.2}  # log of the sum of the rates that is best for 150 rows; of other losses 3.2
+USUAL_NUMBERS = 3.2
+GROWTH = 0.3  # of it with the log of the rows; of numbers none
+SPREAD = 0.5  # of it among tables, some of which are far off
+TRUST = 0.5  # in what rows held out say: the curves that they draw are smoother than their errors
+SEED = 0
 FARTHER = 1.2  # many small steps go farther than few large ones before they learn by heart
 SLOWEST, FASTEST = 0.0005, 0.22
 TIME_LEFT = 2.0  # times that of the quick fits, for the long one
 MORE_WORK = 3.0  # of a tree that learns from copies, too
-NEARLY = 0.002  # of the loss, that fewer columns may cost
+NEARLY, CLEARLY = 0.002, 2.0  # of the loss, that fewer columns may cost; by how much log-likelihood they must be better
 WORTH_IT = 0.01  # of the loss: what less is gained by columns none of which is more than a shadow is chance
 ALONE = 6.0  # standard deviations by which a column explains more than chance by itself
 
@@ -69,8 +79,8 @@ class _Watched:
 
 
 def find_rate(
-    table: Table, loss: Loss, settings: Settings, *, stratify: bool, seed: int = 0, n_threads: int = 1,
-    progress: bool = False, max_seconds: float | None = None,
+    table: Table, loss: Loss, settings: Settings, *, stratify: bool, n_threads: int = 1, progress: bool = False,
+    max_seconds: float | None = None,
 ) -> Trial:  # fmt: skip
     """Fits quickly on four fifths of the rows and watches the others; more than once where there are few rows.
 
@@ -82,16 +92,14 @@ def find_rate(
         loss: What is to be minimised.
         settings: Of the long fit.
         stratify: Whether every fold should have its share of every target value, as classes should.
-        seed: Of all draws.
         n_threads: The bits do not depend on it.
         progress: Whether to show a bar.
         max_seconds: For all of it; twice as many are left for the long fit.
     """
-    if len(table.y) > MOST_ROWS:
-        table = table.take(np.sort(np.random.default_rng(seed).choice(len(table.y), MOST_ROWS, replace=False)))
+    table = _some(table, MOST_ROWS)
     n, started = len(table.y), time.monotonic()
     n_folds = int(np.clip(np.ceil(ENOUGH_ROWS / n), 1, MOST_WATCHED))
-    order = np.random.default_rng(seed).permutation(n)
+    order = np.random.default_rng(SEED).permutation(n)
     if stratify:
         order = order[np.argsort(table.y[order, 0], kind="stable")]
     fold = np.empty(n, dtype=np.int64)
@@ -104,7 +112,7 @@ def find_rate(
     def watch(asked: Table, shown: tqdm[Any]) -> _Watched:
         boosters, held, curves = [], [], []
         for f in range(n_folds):
-            booster = Booster(asked.take(np.flatnonzero(fold != f)), loss, quick, seed + f, n_threads)
+            booster = Booster(asked.take(np.flatnonzero(fold != f)), loss, quick, SEED + f, n_threads)
             other = asked.take(np.flatnonzero(fold == f))
             rows = Rows(other.bins, other.y, other.weight, np.tile(booster.base, (len(other.y), 1)))
             curves.append(booster.boost(rows, PATIENCE, shown))
@@ -118,12 +126,15 @@ def find_rate(
         found = watch(table, shown)
         kept = np.ones(table.n_players, dtype=bool)
         if found.best and table.n_players > 1:
-            shadowed = Booster(with_shadows(table, seed), loss, replace(quick, n_trees=found.best), seed, n_threads)
+            few = replace(quick, n_trees=min(found.best, SHADOW_TREES))
+            shadowed = Booster(with_shadows(_some(table, SHADOW_ROWS), SEED), loss, few, SEED, n_threads)
             shadowed.boost()
             some = more_than_shadows(shadowed.gains, table.n_players)
             if some.any() and not some.all():
                 again = watch(replace(table, useful=np.stack([some, some])), shown)
-                if again.losses.min() <= (1 + NEARLY) * found.losses.min():
+                n_held = sum(map(len, found.held))
+                before, after = found.losses.min(), again.losses.min()
+                if _misfit(loss, after, n_held) + CLEARLY <= _misfit(loss, (1 + NEARLY) * before, n_held):
                     found, kept = again, some
             elif not some.any() and found.losses.min() > (1 - WORTH_IT) * found.losses[0]:
                 kept = some  # nothing but noise
@@ -131,10 +142,47 @@ def find_rate(
     if max_seconds is not None:  # as many as there will be time for
         seconds = (time.monotonic() - started) / max(1, sum(len(booster.shapes) for booster in found.boosters))
         n_trees = int(np.clip(TIME_LEFT * max_seconds / seconds / MORE_WORK, 1, n_trees))
-    far = QUICK_RATE * (found.best + QUICKENING * found.best * (found.best - 1) / 2)  # the sum of the rates
+    far = _best_distance(loss, found.losses, sum(map(len, found.held)), n)
     rate = float(np.clip(FARTHER * far / n_trees, SLOWEST, FASTEST))
     useful = np.stack([kept, kept | (alone(table, loss) > ALONE)])
     return Trial(rate, found.losses, _together(found), useful)
+
+
+def _some(table: Table, most: int) -> Table:
+    """The table, or so many of its rows, drawn at random."""
+    if len(table.y) <= most:
+        return table
+    return table.take(np.sort(np.random.default_rng(SEED).choice(len(table.y), most, replace=False)))
+
+
+def _misfit(loss: Loss, mean_loss: Any, n: int) -> Any:
+    """Minus the log-likelihood of n rows, but for a constant, of mean losses."""
+    if loss.name in ("binary", "multiclass", "poisson"):
+        return n * mean_loss
+    return n * (0.5 if loss.name == "squared" else 1.0) * np.log(np.maximum(mean_loss, np.finfo(float).tiny))
+
+
+def _best_distance(loss: Loss, losses: Array, n_held: int, n_rows: int) -> float:
+    """How far from its start a model should go: the sum of the rates, of trees that were watched.
+
+    The mean of its logarithm, weighed by what the rows held out say of each distance and by how usual it is.
+
+    Args:
+        loss: What is minimised.
+        losses: (t + 1,) of the rows held out, before the first and after each tree.
+        n_held: How many rows were held out.
+        n_rows: Of the table.
+    """
+    number = np.arange(1, len(losses))
+    if not len(number):
+        return 0.0
+    far = QUICK_RATE * (number + QUICKENING * number * (number - 1) / 2)
+    usual = USUAL[loss.name] + GROWTH * np.log(n_rows / 150) if loss.name in USUAL else USUAL_NUMBERS
+    unusual = (np.log(far) - usual) / SPREAD
+    says = -TRUST * _misfit(loss, losses[1:], n_held)
+    says = says - 2 * np.log1p(unusual**2 / 3) + np.log(np.diff(far, prepend=0.0) / far)  # Student's t, three degrees
+    weight = np.exp(says - says.max())
+    return float(np.exp(np.average(np.log(far), weights=weight)))
 
 
 def _together(found: _Watched) -> Rows:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, identity
 
-from harsanyinet.indices import inside
+from harsanyinet.explanations.indices import inside
 from harsanyinet.tables.look_ups import LookUp, Paths
 from harsanyinet.tables.trees import Trees
 
@@ -51,24 +51,24 @@ class TreeGame:
 
     @property
     def coalitions(self) -> Masks:
-        """(C, P) bool."""
+        """The coalitions whose dividends may differ from zero, (C, P) bool, unique, none empty."""
         return self.trees.coalitions
 
     @cached_property
     def base(self) -> Array:
-        """v(nobody), (K,)."""
+        """What the model says of nobody, v(empty), (K,)."""
         total = self.trees.base.copy()
         if self.name != "missing":
-            for sizes, members in self.trees.groups():
-                total += self._known(sizes, members)[0].sum(axis=tuple(range(len(sizes) + 1)))
+            for sizes, group in self.trees.groups():
+                total += self._known(sizes, group)[0].sum(axis=tuple(range(len(sizes) + 1)))
         return total
 
     def plan(self, key: Any, make: Callable[[], Plan]) -> Plan:
         """What `make` returned when `key` was first asked for."""
         if key not in self._plans:
             self._plans[key] = make()
-        found: Plan = self._plans[key]
-        return found
+        planned: Plan = self._plans[key]
+        return planned
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_plans": {}}
@@ -83,11 +83,11 @@ class TreeGame:
         trees, k = self.trees, self.trees.n_outputs
         slots: list[Array] = [np.empty(0, dtype=np.int64)] * len(trees)
         tables: list[Array] = [np.empty((0, 0))] * len(trees)
-        for sizes, members in trees.groups():
+        for sizes, group in trees.groups():
             present = tuple(size - 1 for size in sizes) if full else sizes
             n_states = int(np.prod(present))
-            found = self._dividends(sizes, members)
-            numbers = np.stack([self._coalition_numbers[t] for t in members])  # (trees, 2^q)
+            dividends = self._dividends(sizes, group)
+            numbers = np.stack([self._coalition_numbers[t] for t in group])  # (trees, 2^q)
             parts = [weights[numbers[:, code]].tocoo() for code in range(1, 2 ** len(sizes))]
             tree = np.concatenate([part.row for part in parts])
             column = np.concatenate([part.col for part in parts])
@@ -95,15 +95,15 @@ class TreeGame:
             own = np.zeros((len(pairs), *present, k))
             start = 0
             for code, part in enumerate(parts, start=1):
-                each = found[code][part.row]
+                each = dividends[code][part.row]
                 if full:
                     each = each[(slice(None), *(slice(int(s > 1), None) for s in each.shape[1:-1]))]
                 own[position[start : start + part.nnz]] += part.data.reshape(-1, *[1] * (len(sizes) + 1)) * each
                 start += part.nnz
             flat = np.swapaxes(own.reshape(len(pairs), n_states, k), 1, 2)  # (pairs, K, states)
             owner = pairs // weights.shape[1]
-            ends = np.searchsorted(owner, np.arange(len(members)), side="right")
-            for i, t in enumerate(members):
+            ends = np.searchsorted(owner, np.arange(len(group)), side="right")
+            for i, t in enumerate(group):
                 mine = slice(ends[i - 1] if i else 0, ends[i])
                 slots[t] = ((pairs[mine] % weights.shape[1])[:, None] * k + np.arange(k)).reshape(-1)
                 tables[t] = flat[mine].reshape(-1, n_states)
@@ -117,24 +117,28 @@ class TreeGame:
     def _coalition_numbers(self) -> list[Array]:
         """For each tree and each set of its axes, as bits, the number of the coalition; 0 for the empty set."""
         known = {tuple(np.flatnonzero(mask).tolist()): number for number, mask in enumerate(self.coalitions)}
-        found = []
+        numbers = []
         for t in range(len(self.trees)):
             players = self.trees.shape(t).players.tolist()
             sets = [
                 tuple(sorted(p for i, p in enumerate(players) if code >> i & 1)) for code in range(2 ** len(players))
             ]
-            found.append(np.array([0, *(known[members] for members in sets[1:])]))
-        return found
+            numbers.append(np.array([0, *(known[members] for members in sets[1:])]))
+        return numbers
 
-    def _known(self, sizes: tuple[int, ...], members: Array) -> list[Array]:
+    def _known(self, sizes: tuple[int, ...], group: Array) -> list[Array]:
         """For each set of axes, as bits, what the trees say when these players are known: (trees, digits or 1, K).
 
         Axis i of a table has one entry where player i is not known.
+
+        Args:
+            sizes: Of the axes that the trees of the group have.
+            group: Numbers of these trees.
         """
         trees, q = self.trees, len(sizes)
         n_states = int(np.prod(sizes))
-        at = (trees.state_ends[members] - n_states)[:, None] + np.arange(n_states)
-        values = trees.values[at].reshape(len(members), *sizes, trees.n_outputs)
+        at = (trees.state_ends[group] - n_states)[:, None] + np.arange(n_states)
+        values = trees.values[at].reshape(len(group), *sizes, trees.n_outputs)
         others = [tuple(1 + i for i in range(q) if not code >> i & 1) for code in range(2**q)]
         if self.name == "missing":
             return [
@@ -144,36 +148,36 @@ class TreeGame:
         if self.name == "baseline":
             assert self.reference is not None
             digits = np.stack(np.unravel_index(
-                [int(trees.states(self.reference, t)[0]) for t in members], sizes
+                [int(trees.states(self.reference, t)[0]) for t in group], sizes
             ))  # (q, trees)  # fmt: skip
-            found = []
+            tables = []
             for axes in others:
                 table = values
                 for axis in axes:
                     index = digits[axis - 1].reshape(-1, *[1] * (q + 1))
                     table = np.take_along_axis(table, index, axis=axis)
-                found.append(table)
-            return found
-        counts = trees.counts[at].reshape(len(members), *sizes, 1).astype(np.float64)
+                tables.append(table)
+            return tables
+        counts = trees.counts[at].reshape(len(group), *sizes, 1).astype(np.float64)
         total = counts.sum(axis=tuple(range(1, q + 1)), keepdims=True)
-        found = []
+        tables = []
         for axes in others:
             kept = tuple(a for a in range(1, q + 1) if a not in axes)
             share = counts.sum(axis=kept, keepdims=True) / np.maximum(total, 1.0)
-            found.append((share * values).sum(axis=axes, keepdims=True))
-        return found
+            tables.append((share * values).sum(axis=axes, keepdims=True))
+        return tables
 
-    def _dividends(self, sizes: tuple[int, ...], members: Array) -> list[Array]:
+    def _dividends(self, sizes: tuple[int, ...], group: Array) -> list[Array]:
         """For each set of axes the dividend, a function of these players alone: (trees, digits or 1, K)."""
-        known = self._known(sizes, members)
-        found: list[Array] = []
+        known = self._known(sizes, group)
+        dividends: list[Array] = []
         for code in range(len(known)):
             total = known[code]
             for part in range(code):
                 if part & code == part:
-                    total = total - found[part]
-            found.append(total)
-        return found
+                    total = total - dividends[part]
+            dividends.append(total)
+        return dividends
 
 
 class TreeDividends:
@@ -194,7 +198,7 @@ class TreeDividends:
 
     @property
     def n_outputs(self) -> int:
-        """K."""
+        """The number of outputs, K."""
         return self.game.trees.n_outputs
 
     @property
@@ -203,7 +207,7 @@ class TreeDividends:
         return self.game.coalitions
 
     def rows(self, chosen: Array) -> TreeDividends:
-        """Those of some rows."""
+        """The dividends of some rows, by their positions."""
         return TreeDividends(self.game, np.ascontiguousarray(self.bins[:, chosen]), self.n_threads)
 
     def plan(self, key: Any, make: Callable[[], Plan]) -> Plan:
@@ -220,7 +224,7 @@ class TreeDividends:
         return np.moveaxis(out.reshape(planned.n_slots // self.n_outputs, self.n_outputs, len(self)), 2, 0)
 
     def array(self) -> Array:
-        """All of them, (rows, C, K)."""
+        """All dividends, (rows, C, K)."""
         return self.spread("dividends", lambda: csr_array(identity(len(self.coalitions))))
 
     def chunks(self) -> list[TreeDividends]:
@@ -242,12 +246,12 @@ class TreeDividends:
             size = max(1, CELLS // max(1, len(a)))
             pieces = [masks[start : start + size] for start in range(0, len(masks), size)]
             return np.concatenate([inside(self.coalitions, piece).astype(float) @ a for piece in pieces])
-        found, start = [], 0
+        sums, start = [], 0
         for part in self.chunks():
             kept = inside(self.coalitions, masks[start : start + len(part)])
-            found.append(np.einsum("bc,bck->bk", kept.astype(float), part.array()))
+            sums.append(np.einsum("bc,bck->bk", kept.astype(float), part.array()))
             start += len(part)
-        return np.concatenate(found) if found else np.empty((0, self.n_outputs))
+        return np.concatenate(sums) if sums else np.empty((0, self.n_outputs))
 
 
 def applied(look_up: LookUp, bins: Array, n_threads: int) -> Array:

@@ -237,7 +237,7 @@ class Trees:
     @cached_property
     def coalitions(self) -> Masks:
         """Every non-empty set of players of one tree, (C, P) bool, by size and then by members."""
-        from harsanyinet.indices import unite_coalitions
+        from harsanyinet.explanations.indices import unite_coalitions
 
         sets = {tuple(sorted(self.axis_players[_part(self.axis_ends, t)].tolist())) for t in range(len(self))}
         subsets = {

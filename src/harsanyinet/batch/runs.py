@@ -1,0 +1,328 @@
+"""From file to file: predict, explain, score and certify tables on disk. Wiring of `tablefiles` and the estimators."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Literal, Unpack
+
+import numpy as np
+import pandas as pd
+
+from harsanyinet import files, loading
+from harsanyinet.batch.tablefiles import (
+    STANDARD,
+    Reading,
+    count_rows,
+    read_rows,
+    read_rows_for,
+    seekable,
+    writing_table,
+)
+from harsanyinet.batch.textfiles import Place
+from harsanyinet.explanations.certificate import Certificate, verify
+from harsanyinet.progress import bar
+from harsanyinet.tables.columns import Column, code_frame
+from harsanyinet.tables.estimators import HarsanyiClassifier, HarsanyiRegressor
+from harsanyinet.tables.frames import UnseenCategoryWarning
+from harsanyinet.tables.history import scores_of
+
+Game = Literal["missing", "marginal"]
+TableModel = HarsanyiClassifier | HarsanyiRegressor
+Say = Callable[[str], object]
+
+
+def predict_file(
+    model: Place,
+    data: Place,
+    out: Place | None = None,
+    *,
+    ids: Sequence[str] = (),
+    chunk: int = 5000,
+    threads: int | None = None,
+    say: Say = lambda text: None,
+    progress: bool = True,
+    **reading: Unpack[Reading],
+) -> int:
+    """Predicts the rows of a table file, which may be larger than memory.
+
+    The columns of the result are `prediction`, for a classifier also `probability of <class>` for each class; with
+    several targets `prediction of <target>` for each. Those that name the rows stand before them.
+
+    Args:
+        model: A model file of an estimator.
+        data: CSV, TSV or Parquet, with the columns of the model and any others, in any order; "-" for standard input.
+        out: Where the predictions go, likewise; None or "-" for CSV on stdout.
+        ids: Columns of the data that name the rows.
+        chunk: Rows read at a time.
+        threads: As in fit if None.
+        say: Takes remarks, one line each.
+        progress: Shows a bar on a terminal when it lasts longer than two seconds.
+        **reading: How to read the data; the same as in `fit_file`.
+
+    Returns:
+        The number of rows.
+    """
+    return _stream(_predicted, "predicting", model, data, out, ids, chunk, threads, say, progress, reading)
+
+
+def explain_file(
+    model: Place,
+    data: Place,
+    out: Place | None = None,
+    *,
+    game: Game = "missing",
+    ids: Sequence[str] = (),
+    chunk: int = 5000,
+    threads: int | None = None,
+    say: Say = lambda text: None,
+    progress: bool = True,
+    **reading: Unpack[Reading],
+) -> int:
+    """Writes the Shapley values of the rows of a table file, which may be larger than memory.
+
+    The columns of the result are `base value`, one for each column of the model, and the raw output, to which the
+    others of the row add up: `log-odds of <class>` for two classes, `output` for a number. With several outputs there
+    is one such group for each, `<output>: <column>`.
+
+    Args:
+        model: As for `predict_file`, like all that follow.
+        data: The rows.
+        out: Where the values go.
+        game: What happens to columns outside a coalition: they are missing, or averaged over the training rows.
+        ids: Columns of the data that name the rows.
+        chunk: Rows read at a time.
+        threads: As in fit if None.
+        say: Takes remarks.
+        progress: Shows a bar.
+        **reading: How to read the data.
+
+    Returns:
+        The number of rows.
+    """
+    answer = partial(_explained, game=game)
+    return _stream(answer, "explaining", model, data, out, ids, chunk, threads, say, progress, reading)
+
+
+def score_file(
+    model: Place, data: Place, target: str, *, say: Say = lambda text: None, **reading: Unpack[Reading]
+) -> dict[str, float]:
+    """How good a model is on the rows of a file whose target is known, by name.
+
+    Args:
+        model: As for `predict_file`.
+        data: The rows.
+        target: The column that holds the truth; rows without it are left out.
+        say: Takes remarks.
+        **reading: How to read the data.
+
+    Returns:
+        For classes log-loss, accuracy and, for two of them, AUC; for numbers RMSE and R2, or the loss that was fitted;
+        and `rows`, how many were scored.
+    """
+    loaded = _table_model(model)
+    if len(loaded.output_names_) > 1 and not isinstance(loaded, HarsanyiClassifier):
+        raise ValueError(f"score compares one target, however: {model} predicts {len(loaded.output_names_)}")
+    names = [column.name for column in loaded.columns_]
+    if target in names:
+        raise ValueError(f"the target must be no column of the model, however: {target!r} is one")
+    columns = [*loaded.columns_, _target_column(loaded, target)]
+    raw, truth, n_rows = [], [], 0
+    with seekable(data) as path, _unseen(say) as note:
+        for frame in read_rows_for(columns, path, rows=5000, **reading):
+            n_rows += len(frame)
+            frame = frame[frame[target].notna()]
+            if len(frame):
+                raw.append(loaded.raw_outputs(_input(loaded, frame[names])).reshape(len(frame), -1))
+                truth.append(_truth(loaded, frame[target], data))
+            note()
+    if not truth:
+        raise ValueError(f"column {target!r} of {data} must hold something to compare with, however: it is empty")
+    output, y = np.concatenate(raw), np.concatenate(truth)[:, None]
+    if len(y) < n_rows:
+        say(f"{n_rows - len(y):,} of {n_rows:,} rows have no {target!r} and are left out")
+    return {"rows": float(len(y))} | scores_of(loaded.loss_, output, y, np.ones(len(y)))
+
+
+def verify_file(
+    model: Place,
+    rows: Place,
+    *,
+    max_rows: int = 10,
+    double: bool = False,
+    say: Say = lambda text: None,
+    **reading: Unpack[Reading],
+) -> Certificate:
+    """Certifies a model file on the first rows of a file.
+
+    Args:
+        model: Of a network or an estimator.
+        rows: A table with column names for an estimator; a CSV of plain numbers without names for a network.
+        max_rows: How many rows are tried.
+        double: Converts a network to float64 first; a table's model computes in float64 anyway.
+        say: Takes remarks.
+        **reading: How to read a table with names.
+    """
+    loaded = loading.load(model)
+    with seekable(rows) as path:
+        if not isinstance(loaded, TableModel):
+            return _verify_network(loaded, model, path, max_rows, double)
+        frame = next(read_rows_for(loaded.columns_, path, rows=max_rows, **reading))
+    with _unseen(say):
+        code_frame(loaded.columns_, frame)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnseenCategoryWarning)  # it is said above, once
+        return verify(loaded, _input(loaded, frame), max_rows=max_rows)
+
+
+# Steps ---------------------------------------------------------------------------------------------------------------
+
+
+def _table_model(path: Place) -> TableModel:
+    model = loading.load(path)
+    if not isinstance(model, TableModel):
+        raise ValueError(f"{path} must hold a model of a table, however: it holds a {type(model).__name__}")
+    return model
+
+
+def _verify_network(net: Any, path: Place, rows: Place, max_rows: int, double: bool) -> Certificate:
+    import torch
+
+    from harsanyinet.networks.mlp import HarsanyiMLP
+
+    if not isinstance(net, HarsanyiMLP):
+        raise ValueError(
+            f"{path} must hold a model of a table, however: it holds a {type(net).__name__}; for images there is "
+            "harsanyinet.verify(harsanyinet.load(path), images) in Python"
+        )
+    net = net.double() if double else net
+    return verify(net, torch.from_numpy(read_rows(rows, net.n_features)).to(net.baseline.dtype), max_rows=max_rows)
+
+
+def _target_column(model: TableModel, target: str) -> Column:
+    """How to read what the model predicts: classes as the text of its labels, or numbers."""
+    if not isinstance(model, HarsanyiClassifier):
+        return Column(target, "number")
+    if model.classes_.dtype == bool:
+        return Column(target, "number", boolean=True)
+    levels = tuple(str(label) for label in model.classes_)
+    return Column(target, "category", levels=levels, level_bins=np.ones((len(levels), 1), dtype=np.uint8))
+
+
+def _truth(model: TableModel, values: pd.Series[Any], data: Place) -> Any:
+    """Numbers of classes, or numbers."""
+    if not isinstance(model, HarsanyiClassifier) or model.classes_.dtype == bool:
+        return values.to_numpy(dtype=np.float64)
+    codes = pd.Index([str(label) for label in model.classes_]).get_indexer(pd.Index(values))
+    if (codes < 0).any():
+        known = ", ".join(map(repr, map(str, model.classes_[:12])))
+        raise ValueError(
+            f"column {values.name!r} of {data} must hold classes of the model ({known}), however: "
+            f"{values[codes < 0].iloc[0]!r} in row {values.index[codes < 0][0] + 1}"
+        )
+    return codes.astype(np.float64)
+
+
+def _stream(
+    answer: Callable[[TableModel, pd.DataFrame], pd.DataFrame],
+    stage: str,
+    path: Place,
+    data: Place,
+    out: Place | None,
+    ids: Sequence[str],
+    chunk: int,
+    threads: int | None,
+    say: Say,
+    progress: bool,
+    reading: Reading,
+) -> int:
+    if out is not None and str(out) != STANDARD:
+        files.check_place(out, [path, data])
+    model = _table_model(path)
+    if threads is not None:
+        model.set_params(n_jobs=threads)
+    names = [column.name for column in model.columns_]
+    if both := [name for name in ids if name in names]:
+        raise ValueError(f"an identifier must be no column of the model, however: {both[0]!r} is one")
+    done = 0
+    with (
+        seekable(data) as rows,
+        _unseen(say) as note,
+        writing_table(out) as write,
+        bar(stage, count_rows(rows), progress=progress, unit_scale=True) as shown,
+    ):
+        for frame in read_rows_for(model.columns_, rows, rows=chunk, keep=ids, **reading):
+            write(_named(answer(model, _input(model, frame[names])), frame[list(ids)]))
+            note()
+            done += len(frame)
+            shown.update(len(frame))
+    return done
+
+
+def _named(result: pd.DataFrame, ids: pd.DataFrame) -> pd.DataFrame:
+    """A result behind the columns that name its rows."""
+    if not len(ids.columns):
+        return result
+    if len(both := ids.columns.intersection(result.columns)):
+        raise ValueError(f"an identifier must have a name that the result has not, however: {both[0]!r}; rename it")
+    return pd.concat([ids.reset_index(drop=True), result], axis=1)
+
+
+def _input(model: TableModel, frame: pd.DataFrame) -> Any:
+    """The rows as the model was fitted on them: with names, or, where it saw none, without."""
+    return frame if hasattr(model, "feature_names_in_") else frame.to_numpy(dtype=object)
+
+
+def _predicted(model: TableModel, frame: Any) -> pd.DataFrame:
+    if isinstance(model, HarsanyiClassifier):
+        shares = model.predict_proba(frame)
+        columns = {f"probability of {label}": shares[:, i] for i, label in enumerate(model.classes_)}
+        return pd.DataFrame({"prediction": model.classes_[shares.argmax(1)], **columns})
+    predictions = model.predict(frame)
+    if predictions.ndim == 1:
+        return pd.DataFrame({"prediction": predictions})
+    return pd.DataFrame(predictions, columns=[f"prediction of {name}" for name in model.output_names_])
+
+
+def _explained(model: TableModel, frame: Any, game: Game) -> pd.DataFrame:
+    explained = model.explain(frame, game=game)
+    n_rows, names, outputs = len(frame), explained.feature_names, explained.output_names
+    base, values = explained.base_values.reshape(-1), explained.values.reshape(n_rows, len(names), -1)
+    raw = explained.outputs.reshape(n_rows, -1)
+    total = f"log-odds of {outputs[0]}" if isinstance(model, HarsanyiClassifier) and len(outputs) == 1 else "output"
+    parts = {}
+    for k, output in enumerate(outputs):
+        before = f"{output}: " if len(outputs) > 1 else ""
+        parts[before + _free("base value", names)] = np.full(n_rows, base[k])
+        parts |= {before + name: values[:, i, k] for i, name in enumerate(names)}
+        parts[before + _free(total, names)] = raw[:, k]
+    return pd.DataFrame(parts)
+
+
+def _free(name: str, taken: Sequence[str]) -> str:
+    """A name that no column has."""
+    return name if name not in taken else _free(f"{name}_", taken)
+
+
+@contextmanager
+def _unseen(say: Say) -> Iterator[Callable[[], None]]:
+    """Adds up the categories that were not there in fit, and says one sentence for each column at the end."""
+    totals: dict[str, tuple[object, int]] = {}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UnseenCategoryWarning)
+
+        def note() -> None:
+            for one in caught:
+                if isinstance(one.message, UnseenCategoryWarning):
+                    example, rows = totals.get(one.message.column, (one.message.example, 0))
+                    totals[one.message.column] = (example, rows + one.message.n_rows)
+                else:
+                    say(str(one.message))
+            caught.clear()
+
+        yield note
+        note()
+    for column, (example, rows) in totals.items():
+        say(str(UnseenCategoryWarning.of(column, example, rows)))

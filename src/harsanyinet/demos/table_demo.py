@@ -1,0 +1,172 @@
+"""`harsanyinet demo`: train on real data, check the values by brute force, explain one person in words, draw plots."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from harsanyinet import HarsanyiClassifier
+from harsanyinet.datasets import DatasetNotFoundError, TableSplit, load_breast_cancer_table, load_census
+from harsanyinet.explanations.certificate import FULL_PLAYERS, verify
+from harsanyinet.explanations.explanation import Explanation
+from harsanyinet.tables.effects import strongest_pairs
+
+Say = Callable[[str], None]
+
+
+def run_demo(out: Path, *, say: Say, seed: int = 0, quick: bool = False) -> dict[str, Any]:
+    """Runs the demonstration and writes its plots, model, rows and certificate to a folder.
+
+    Args:
+        out: The folder, created if absent.
+        say: Takes the lines for the reader.
+        seed: Of the model and of the rows that the plots show.
+        quick: A few rows and trees, to see that it runs.
+
+    Returns:
+        The numbers that were printed.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    try:
+        split = load_census()
+    except DatasetNotFoundError:
+        split = load_breast_cancer_table()
+    if quick:
+        split = _head(split, 2000)
+    say(f"Data: {split.name}, {len(split.train):,} rows to train on and {len(split.test):,} to test ({split.source})")
+    start = time.perf_counter()
+    model = HarsanyiClassifier(max_iter=30 if quick else 1000, random_state=seed).fit(split.train, split.y_train)
+    seconds = time.perf_counter() - start
+    accuracy = float((model.predict(split.test) == split.y_test.to_numpy()).mean())
+    say(f"{len(model.trees_):,} trees in {seconds:.0f} s. Accuracy on the test rows: {100 * accuracy:.2f} %")
+
+    some = split.test[:4096]
+    predict, explain = _seconds(lambda: model.decision_function(some)), _seconds(lambda: model.explain(some))
+    say(
+        f"One pass explains {len(some):,} rows: {1e6 * explain / len(some):.1f} us each, "
+        f"{explain / predict:.2f} x the bare prediction"
+    )
+    certificate = verify(model, split.test, max_rows=1 if quick else 2, seed=seed)
+    tried = f"all {2**n:,} masks" if (n := split.test.shape[1]) <= FULL_PLAYERS else "sampled masks"
+    verdict = "as exact as float64 is" if certificate.passed else "NOT EXACT"
+    say(
+        f"Against brute force with real predictions over {tried} of each checked row: worst error "
+        f"{certificate.worst_error:.1e} of the largest output, {verdict}"
+    )
+
+    rows = np.random.default_rng(seed).choice(len(split.test), min(1000, len(split.test)), replace=False)
+    shown = split.test.iloc[rows]
+    ex = model.explain(shown)
+    order = np.argsort(ex.outputs)
+    person, other = int(order[int(0.9 * len(ex))]), int(order[int(0.1 * len(ex))])
+    for line in describe(ex, person, ex.output_names[0]):
+        say(line)
+
+    model.save(out / "model.hnet")
+    split.test[:20].to_csv(out / "rows.csv", index=False)
+    (out / "certificate.json").write_text(certificate.to_json() + "\n")
+    drawn = _draw(model, ex, person, other, shown, out)
+    say(f"Wrote to {out}/: {', '.join(['model.hnet', 'rows.csv', 'certificate.json', *drawn])}")
+    say("Go on with the model and the rows:")
+    for command in ("predict", "explain", "verify"):
+        say(f"  harsanyinet {command} {out / 'model.hnet'} {out / 'rows.csv'}")
+    return {
+        "accuracy": accuracy,
+        "error": certificate.worst_error,
+        "explain_over_predict": explain / predict,
+        "passed": certificate.passed,
+    }
+
+
+def describe(ex: Explanation, row: int, label: str) -> list[str]:
+    """One row in words: its prediction, the features and interactions behind it, and the few that decide."""
+    probability = 1 / (1 + np.exp(-ex.outputs[row]))
+    cells = dict(zip(ex.feature_names, (_words(c) for c in ex.data[row]), strict=True)) if ex.data is not None else {}
+    lines = [f"One row: probability of '{label}' {100 * probability:.0f} %. For (+) and against (-), in logits:"]
+    for i in np.argsort(-np.abs(ex.values[row]))[:5]:
+        name = ex.feature_names[i]
+        lines.append(f"  {ex.values[row, i]:+.2f}  {name} is {cells.get(name, '?')}")
+    pairs = ex.index("SII", order=2)
+    strongest = sorted((abs(v), v, s) for s, v in zip(pairs.sets, pairs.values[row], strict=True) if len(s) == 2)[::-1]
+    lines.append("Together more (+) or less (-) than one by one:")
+    for _, value, members in strongest[:3]:
+        names = [ex.feature_names[i] for i in members]
+        lines.append(f"  {value:+.2f}  " + " with ".join(f"{name} {cells.get(name, '?')}" for name in names))
+    kept = ex.smallest_set(row)
+    known = " and ".join(f"{ex.feature_names[i]} {cells.get(ex.feature_names[i], '?')}" for i in kept)
+    lines.append(
+        f"Knowing only {known}, the decision is the same." if kept else "Knowing nothing, the decision is the same."
+    )
+    return lines
+
+
+def _words(cell: Any) -> str:
+    if cell is None or (isinstance(cell, float) and np.isnan(cell)):
+        return "not known"
+    return f"{cell:,.4g}" if isinstance(cell, float) else str(cell)
+
+
+def _draw(
+    model: HarsanyiClassifier, ex: Explanation, person: int, other: int, shown: pd.DataFrame, out: Path
+) -> list[str]:
+    """The plots, or none without the plotting packages."""
+    try:
+        import matplotlib
+    except ImportError:
+        return []
+    from harsanyinet import plots
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    drawings: dict[str, Callable[[], Any]] = {
+        "waterfall.png": lambda: plots.plot_waterfall(ex, person),
+        "contrast.png": lambda: plots.plot_contrast(ex, person, other),
+        "importance.png": lambda: plots.plot_bar(ex),
+        "beeswarm.png": lambda: plots.plot_beeswarm(ex),
+        "interactions.png": lambda: plots.plot_interactions(ex, person),
+        "network.png": lambda: plots.plot_network(ex, person),
+        "order_spectrum.png": lambda: plots.plot_order_spectrum(ex),
+        "receptive_fields.png": lambda: plots.plot_fields([ex.coalitions], feature_names=ex.feature_names),
+    }
+    wanted = [name for name in ex.feature_names if name in ("age", "capital-gain")]
+    for name in wanted or [ex.feature_names[int(np.argmax(model.feature_importances_))]]:
+        drawings[f"shape_{name.replace(' ', '-')}.png"] = partial(plots.plot_shape, model, name, shown)
+    for pair in strongest_pairs(model, shown, 1):
+        drawings["strongest_pair.png"] = partial(plots.plot_pair, model, *pair.features)
+    for name, draw in drawings.items():
+        figure = draw().figure
+        figure.savefig(out / name, dpi=120, bbox_inches="tight")
+        plt.close(figure)
+    return list(drawings)
+
+
+def _seconds(call: Callable[[], Any], repeats: int = 7) -> float:
+    """Median time of a call, after one to warm up."""
+    call()
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return median(times)
+
+
+def _head(split: TableSplit, n: int) -> TableSplit:
+    """The first rows, of the test part those whose categories are among them."""
+    train, test = split.train[:n], split.test[:n]
+    known = np.ones(len(test), dtype=bool)
+    for name in train.columns:
+        if not pd.api.types.is_numeric_dtype(train[name].dtype):
+            known &= (test[name].isin(train[name]) | test[name].isna()).to_numpy()
+    return TableSplit(
+        name=f"{split.name} (first rows)", train=train, y_train=split.y_train[:n], test=test[known],
+        y_test=split.y_test[:n].loc[known], source=split.source, description=split.description,
+    )  # fmt: skip

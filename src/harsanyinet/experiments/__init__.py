@@ -1,1 +1,0 @@
-"""Commands that write result files: benchmarks, the demonstration, the tables and figures of the paper."""

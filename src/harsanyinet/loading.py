@@ -1,0 +1,47 @@
+"""Model files: what a file holds -> the class that makes a model of it, imported when it is needed.
+
+Models write themselves, with `files` alone; this sits on top of all of them. What a file does not need is not
+imported: a table's model needs no torch. No pickle; loading runs no code from a file.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from os import PathLike
+from typing import Any
+
+from harsanyinet import files
+
+KINDS = {  # what a file may hold -> module and class
+    "HarsanyiClassifier": "harsanyinet.tables.estimators:HarsanyiClassifier",
+    "HarsanyiRegressor": "harsanyinet.tables.estimators:HarsanyiRegressor",
+    "HarsanyiMLP": "harsanyinet.networks.mlp:HarsanyiMLP",
+    "HarsanyiCNN": "harsanyinet.images.cnn:HarsanyiCNN",
+    "HarsanyiImageClassifier": "harsanyinet.images.image_estimator:HarsanyiImageClassifier",
+}
+
+
+def save(model: Any, path: str | PathLike[str]) -> None:
+    """Writes a network or a fitted estimator to one file, beside an old one and then in its place."""
+    kind = type(model).__name__
+    if f"{type(model).__module__}:{kind}" != KINDS.get(kind):
+        raise TypeError(f"model must be one of {', '.join(KINDS)}, however: {kind}")
+    model.save(path)
+
+
+def load(path: str | PathLike[str]) -> Any:
+    """Reads what `save` wrote: a network, in evaluation mode and on the CPU, or a fitted estimator.
+
+    Raises:
+        harsanyinet.files.ModelFileError: If the file is damaged, foreign or of another version of the format.
+        ImportError: If the model needs a package that is not there.
+    """
+    kind, arrays, meta = files.load_any(path, "model", tuple(KINDS))
+    module, _, name = KINDS[kind].partition(":")
+    model_class: Any = getattr(import_module(module), name)
+    try:
+        return model_class.from_arrays(arrays, meta)
+    except (KeyError, TypeError, AttributeError, ValueError, RuntimeError, IndexError) as error:
+        raise files.ModelFileError(
+            f"cannot load a model from {path}: its settings do not fit its weights; save it again with this version"
+        ) from error

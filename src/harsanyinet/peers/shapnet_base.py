@@ -1,0 +1,260 @@
+"""What all ShapNets share (Wang, Wang, Inouye 2021): the shallow kind, whose values are exact, and the deep kind.
+
+With one layer the values are exact. With more they are not: a deeper layer takes the vectors below for independent
+players, although each of them already depends on other players. What the players of a row are, columns or cells of an
+image, is said by a `Layout`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from numbers import Integral
+from typing import Literal, Protocol, get_args
+
+import torch
+from torch import Tensor, nn
+
+from harsanyinet.networks.base import check_present
+
+Norm = Literal["l1", "linf"]
+
+
+def explanation_penalty(values: Tensor, norm: Norm) -> Tensor:
+    """A penalty on explanations, one number per row, to be added to a loss.
+
+    `"l1"`, the sum of the absolute values, asks for few features. `"linf"`, the largest absolute value over the
+    features, summed over the outputs, asks for attributions that are spread out.
+
+    Shape:
+        - values: (B, N, K); returns (B,).
+    """
+    if norm not in get_args(Norm):
+        raise ValueError(f"norm must be one of {get_args(Norm)}, however: norm={norm!r}")
+    sizes = values.abs()
+    return sizes.sum((1, 2)) if norm == "l1" else sizes.amax(1).sum(1)
+
+
+class Layout(Protocol):
+    """What the players of a row are."""
+
+    @property
+    def n_players(self) -> int:
+        """N."""
+
+    @property
+    def row_shape(self) -> tuple[int, ...]:
+        """The shape of one row."""
+
+    @property
+    def noun(self) -> str:
+        """What a row is called."""
+
+    def players(self, rows: Tensor) -> Tensor:
+        """(B, ...) -> (B, N, C)."""
+
+
+class Layer(Protocol):
+    """A layer of Shapley modules: what a network needs of it."""
+
+    @property
+    def multiply_adds(self) -> int:
+        """Multiplications in the matrix products of one row."""
+
+    def __call__(self, deltas: Tensor, reference: Tensor | None = None) -> Tensor:
+        """(B, N, C) -> (B, N, C')."""
+
+    def totals(self, deltas: Tensor, reference: Tensor | None = None) -> Tensor:
+        """The sum of all modules, (B, C')."""
+
+    def constants(self, reference: Tensor | None = None) -> Tensor:
+        """The sum of all modules with everyone absent, (C',)."""
+
+
+class ShapNet(nn.Module, ABC):
+    """A network whose output is the sum of the last layer's values, plus a constant.
+
+    Args:
+        layout: What the players of a row are.
+        n_outputs: K.
+        baseline: The values of a row in which everyone is absent, in the shape of a row, float64.
+        layers: Modules with the methods of `Layer`.
+    """
+
+    def __init__(self, layout: Layout, n_outputs: int, baseline: Tensor, layers: Iterable[nn.Module]) -> None:
+        super().__init__()
+        self.layout, self.n_outputs, self.layers = layout, n_outputs, nn.ModuleList(layers)
+        self.register_buffer("baseline", baseline)  # float64, rounded where it is used
+        self.baseline: Tensor
+
+    @abstractmethod
+    def forward(self, x: Tensor, present: Tensor | None = None) -> Tensor:
+        """Predicts, with absent players at their baseline: (B, ...) -> (B, K)."""
+
+    @abstractmethod
+    def layer_values(self, x: Tensor, present: Tensor | None = None) -> tuple[Tensor, ...]:
+        """The values of every layer, each (B, N, channels); the last ones are the explanation."""
+
+    @abstractmethod
+    def constant(self) -> Tensor:
+        """The output with every player absent, (K,), with its gradient."""
+
+    @property
+    def base(self) -> Tensor:
+        """The output with every player absent, (K,)."""
+        return self.constant().detach()
+
+    @property
+    def n_players(self) -> int:
+        """N."""
+        return self.layout.n_players
+
+    @property
+    def n_parameters(self) -> int:
+        """How many numbers are trained."""
+        return sum(p.numel() for p in self.parameters() if p.requires_grad)
+
+    @property
+    def multiply_adds(self) -> int:
+        """Multiplications in the matrix products of one row that is predicted and explained at once.
+
+        The map of the references and the constants are computed once per call and not counted.
+        """
+        return sum(layer.multiply_adds for layer in self.shapley_layers())
+
+    def explain_values(self, x: Tensor, present: Tensor | None = None) -> Tensor:
+        """The values of the last layer, (B, N, K), which the prediction is the sum of."""
+        return self.layer_values(x, present)[-1]
+
+    def penalty(self, x: Tensor, norm: Norm = "l1") -> Tensor:
+        """`explanation_penalty` of the explanations of `x`, (B,)."""
+        return explanation_penalty(self.explain_values(x), norm)
+
+    def shapley_layers(self) -> list[Layer]:
+        """The layers, from the input on."""
+        return list(self.layers)  # type: ignore[arg-type]
+
+    def reference(self) -> Tensor:
+        """The references of the first layer, (N, C), in the dtype of the weights."""
+        return self.layout.players(self.baseline.to(next(self.parameters()))[None])[0]
+
+    def deltas(self, x: Tensor, present: Tensor | None) -> Tensor:
+        """The rows minus the baseline, zero where a player is absent, (B, N, C)."""
+        shape, dtype = self.layout.row_shape, next(self.parameters()).dtype
+        if x.shape[1:] != shape or x.ndim == 0:
+            wanted = f"({self.layout.noun}, {', '.join(map(str, shape))})"
+            raise ValueError(f"x must have the shape {wanted}, however: shape={tuple(x.shape)}")
+        if x.dtype != dtype:
+            raise TypeError(f"x must have the dtype of the network, {dtype}, however: {x.dtype}")
+        deltas = self.layout.players(x - self.baseline.to(x))
+        if present is None:
+            return deltas
+        return torch.where(check_present(present, len(x), self.n_players)[:, :, None], deltas, 0.0)
+
+
+class ShallowNet(ShapNet):
+    """Layers side by side, each on the rows themselves. The values are exact Shapley values of the outputs."""
+
+    def layer_values(self, x: Tensor, present: Tensor | None = None) -> tuple[Tensor, ...]:
+        """The values of the layers, which count as one: (B, N, K)."""
+        deltas, reference = self.deltas(x, present), self.reference()
+        return (_sum([layer(deltas, reference) for layer in self.shapley_layers()]),)
+
+    def forward(self, x: Tensor, present: Tensor | None = None) -> Tensor:
+        """Predicts, with absent players at their baseline: (B, ...) -> (B, K).
+
+        In training mode it adds up the modules themselves, which is the same number up to rounding and spares the 2^k
+        evaluations. In evaluation mode the prediction is the sum of the explanation.
+        """
+        if not self.training:
+            return self.explain_values(x, present).sum(1) + self.constant()
+        deltas, reference = self.deltas(x, present), self.reference()
+        return _sum([layer.totals(deltas, reference) for layer in self.shapley_layers()])
+
+    def constant(self) -> Tensor:
+        """The sum of all modules with every player absent, (K,)."""
+        reference = self.reference()
+        return _sum([layer.constants(reference) for layer in self.shapley_layers()])
+
+
+class DeepNet(ShapNet):
+    """Layers one above the other, each on the values below. The explanations are not Shapley values.
+
+    They add up to the output (local accuracy), and a player at its baseline gets zero (missingness). Exact they are
+    not: a layer takes the values below for players that come and go one by one, although they come from sets of
+    players. In deeper layers an absent player is zero, and the constants f(0) are dropped.
+
+    Args:
+        layout: What the players of a row are.
+        n_outputs: K.
+        baseline: As in `ShapNet`.
+        layers: As in `ShapNet`.
+        residual: Whether to add the values below a layer to its own, where the widths agree.
+        pruned_share: Share of the players, rounded down, whose values become zero after every layer but the last: in
+            each row those with the smallest sum of absolute values. A zero stays a zero in the layers above.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        n_outputs: int,
+        baseline: Tensor,
+        layers: Iterable[nn.Module],
+        *,
+        residual: bool,
+        pruned_share: float = 0.0,
+    ) -> None:
+        if not 0 <= pruned_share < 1:
+            raise ValueError(f"pruned_share must lie in [0, 1), however: pruned_share={pruned_share}")
+        super().__init__(layout, n_outputs, baseline, layers)
+        self.residual, self.pruned_share = residual, pruned_share
+
+    def forward(self, x: Tensor, present: Tensor | None = None) -> Tensor:
+        """Predicts, with absent players at their baseline: (B, ...) -> (B, K)."""
+        return self.explain_values(x, present).sum(1)
+
+    def layer_values(self, x: Tensor, present: Tensor | None = None) -> tuple[Tensor, ...]:
+        """The values of every layer, each (B, N, channels); the last ones are the explanation."""
+        below, values = self.deltas(x, present), []
+        layers = self.shapley_layers()
+        for number, layer in enumerate(layers):
+            above = layer(below, self.reference() if number == 0 else None)
+            if self.residual and above.shape == below.shape:
+                above = above + below
+            if number < len(layers) - 1:
+                above = _pruned(above, self.pruned_share)
+            values.append(above)
+            below = above
+        return tuple(values)
+
+    def constant(self) -> Tensor:
+        """Zero, (K,): constants are dropped."""
+        return torch.zeros(self.n_outputs).to(next(self.parameters()))
+
+
+def _sum(parts: Sequence[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.stack(list(parts)).sum(0)  # one layer needs no copy
+
+
+def _pruned(values: Tensor, share: float) -> Tensor:
+    """Zeros for a share of the players of each row, those with the smallest l1 norm: (B, N, C) -> (B, N, C)."""
+    n_pruned = int(share * values.shape[1])
+    if n_pruned == 0:
+        return values
+    smallest = values.abs().sum(2).topk(n_pruned, dim=1, largest=False).indices  # (B, n_pruned)
+    kept = torch.ones(values.shape[:2], dtype=torch.bool, device=values.device).scatter(1, smallest, False)
+    return torch.where(kept[:, :, None], values, 0.0)
+
+
+def check_counts(**counts: int) -> None:
+    """Refuses a count that is no positive integer."""
+    for name, count in counts.items():
+        if not isinstance(count, Integral) or count < 1:
+            raise ValueError(f"{name} must be a positive integer, however: {name}={count!r}")
+
+
+def check_widths(**widths: Sequence[int]) -> None:
+    """Refuses widths that are no positive integers."""
+    for name, each in widths.items():
+        if not all(isinstance(width, Integral) and width >= 1 for width in each):
+            raise ValueError(f"{name} must hold positive integers, however: {name}={each!r}")

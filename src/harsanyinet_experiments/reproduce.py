@@ -1,0 +1,82 @@
+"""`harsanyinet reproduce NAME`: the paper's tables and figures, beside the paper's own numbers.
+
+A cell is one dataset, one seed, one method. When all are there the summary is written as JSON and Markdown, and as a
+figure where there is one.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from harsanyinet import files
+from harsanyinet.explanations.certificate import versions
+from harsanyinet_experiments import results
+from harsanyinet_experiments.experiment import Experiment
+from harsanyinet_experiments.runner import Cell, Ledger, Record
+
+
+def run(name: str, folder: Path, *, quick: bool = False) -> str:
+    """Runs what is not yet done of one experiment, or of all, and returns the tables."""
+    known = experiments()
+    if name != "all" and name not in known:
+        raise ValueError(f"name must be one of {', '.join([*known, 'all'])}, however: {name!r}")
+    return "\n\n".join(_run(each, known[each], folder, quick) for each in (known if name == "all" else [name]))
+
+
+def experiments() -> dict[str, Experiment]:
+    """All experiments by name."""
+    from harsanyinet_experiments import (
+        image_backbone,
+        image_figures,
+        image_robustness,
+        image_tables,
+        image_tau,
+        tabular_depth,
+        tabular_figures,
+        tabular_tables,
+    )
+
+    tables = (tabular_tables, tabular_figures, tabular_depth)
+    images = (image_tables, image_robustness, image_tau, image_figures, image_backbone)
+    return {name: experiment for part in (*tables, *images) for name, experiment in part.EXPERIMENTS.items()}
+
+
+def stem(name: str, quick: bool = False) -> str:
+    """The name of an experiment's result files, without an ending."""
+    return f"reproduce_{name.replace('-', '_')}" + ("_quick" if quick else "")
+
+
+def ledger(name: str, folder: Path, quick: bool = False) -> Ledger:
+    """Where the cells of an experiment are kept."""
+    return Ledger(folder / f"{stem(name, quick)}.jsonl")
+
+
+def _run(name: str, experiment: Experiment, folder: Path, quick: bool) -> str:
+    out = folder / f"{stem(name, quick)}.json"
+    results.prepare(out)
+    models = folder / ("models_quick" if quick else "models")
+    cells, cells_run = experiment.cells(quick), ledger(name, folder, quick)
+
+    def measure(cell: Cell) -> Record:
+        start = time.perf_counter()
+        record = experiment.measure(cell, models, quick)
+        return {**record, "seconds": round(time.perf_counter() - start, 2)}
+
+    cells_run.run(cells, measure, name=name)
+    records = [record for record in cells_run.records() if record["cell"] in cells]
+    result = {
+        "command": f"harsanyinet reproduce {name}" + (" --quick" if quick else ""),
+        "what": experiment.what,
+        "versions": versions(),
+        "seeds": sorted({record["cell"]["seed"] for record in records if "seed" in record["cell"]}),
+        "seconds": round(sum(record["seconds"] for record in records), 1),
+        **experiment.summary(records),
+    }
+    results.write(out, result)
+    text = experiment.table(result)
+    files.write_beside(out.with_suffix(".md"), (text + "\n").encode())
+    for suffix, figure in (experiment.draw(result) if experiment.draw else {}).items():
+        path = out.with_name(f"{out.stem}{suffix}.png")
+        figure.savefig(path, dpi=150, bbox_inches="tight")
+    return f"{experiment.what}\n{text}\nwritten to {out}"
