@@ -1,13 +1,13 @@
 """`harsanyinet bench subsets`: one model with columns absent, against models retrained on each subset of the columns.
 
 Beside it what the values mean: how much of the output comes from single columns and pairs, and whether two seeds agree.
-A cell is a subset, and so is what is said of a whole model.
+A cell is one model on one subset, and so is what is said of our whole model.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from harsanyinet_experiments.runner import Cell, Ledger, Record, loaded
 
 N_SUBSETS = 30
 TABLES = ("census", "california", "tv_news", "churn", "diamonds")
+OURS = "harsanyinet"
 RIVALS = {"lightgbm": lightgbm, "catboost": catboost}
 WHAT = (
     "random subsets of columns, sizes 1 to P - 1; ours is one model with the other columns absent, the others are "
@@ -39,13 +40,13 @@ def run(out: Path, *, quick: bool = False, threads: int = 1) -> str:
     left = cells_run.to_do(cells(quick))
     tables = loaded(dict.fromkeys(cell["dataset"] for cell in left), _loaders())
 
-    @lru_cache(maxsize=1)  # the subsets of a table follow each other and share one model of ours
-    def fitted(dataset: str) -> _Ours:
-        return _Ours(dataset, tables[dataset], quick, threads)
+    @lru_cache(maxsize=1)  # the cells of a table follow each other and share one model of ours
+    def rows_of(dataset: str) -> _Rows:
+        return _Rows(dataset, tables[dataset], quick, threads)
 
     cells_run.run(
         [cell for cell in left if cell["dataset"] in tables],
-        lambda cell: fitted(cell["dataset"]).measure(cell["subset"]),
+        lambda cell: rows_of(cell["dataset"]).measure(cell["model"], cell["subset"]),
     )
     records = cells_run.records()
     summary = {d: _summary(mine) for d in TABLES if (mine := [record for record in records if record["dataset"] == d])}
@@ -58,21 +59,22 @@ def run(out: Path, *, quick: bool = False, threads: int = 1) -> str:
 
 def ledger(out: Path) -> Ledger:
     """Where the cells are kept."""
-    return Ledger(out.with_suffix(".jsonl"), ("dataset", "subset"))
+    return Ledger(out.with_suffix(".jsonl"), ("dataset", "model", "subset"))
 
 
 def cells(quick: bool = False) -> list[Cell]:
-    """All cells; the subset None stands for the whole model."""
-    subsets = (None, *range(3 if quick else N_SUBSETS))
-    return [{"dataset": dataset, "subset": subset} for dataset in TABLES for subset in subsets]
+    """All cells; the subset None stands for our whole model."""
+    subsets = range(3 if quick else N_SUBSETS)
+    each = [(OURS, None), *((model, subset) for model in (OURS, *RIVALS) for subset in subsets)]
+    return [{"dataset": d, "model": model, "subset": subset} for d in TABLES for model, subset in each]
 
 
 def _loaders() -> dict[str, Callable[[], Table]]:
     return development_tables() | {name: load for name, (load, _) in DATASETS.items()}
 
 
-class _Ours:
-    """Our model of a table, on the first of its folds or splits, and what it is compared with."""
+class _Rows:
+    """The first of a table's folds or splits, and models of it."""
 
     def __init__(self, dataset: str, table: Table, quick: bool, threads: int) -> None:
         if dataset in DATASETS:
@@ -85,21 +87,25 @@ class _Ours:
         self.task, self.threads, self.options = table.task, threads, {"max_iter": 50} if quick else {}
         self.x, self.x_test = (table.x.iloc[rows].reset_index(drop=True) for rows in (train, test))
         self.y, self.truth = y[train], y[test]
-        self.model = harsanyinet(self.x, self.y, self.task, threads, **self.options).model
 
-    def measure(self, subset: int | None) -> Record:
-        """The scores of all models on one subset; of None the meaning of the whole model."""
+    @cached_property
+    def ours(self) -> Any:
+        """Our one model."""
+        return harsanyinet(self.x, self.y, self.task, self.threads, **self.options).model
+
+    def measure(self, model: str, subset: int | None) -> Record:
+        """The scores of a model on one subset; of None the meaning of our whole model."""
         if subset is None:
             return self._meaning()
         rng, n = np.random.default_rng(subset), self.x.shape[1]
         present = np.isin(np.arange(n), rng.choice(n, rng.integers(1, n), replace=False))
         names = self.x.columns[present]
-        predict = self.model.predict_proba if self.task == "classification" else self.model.predict
-        record: Record = {"columns": list(names)}
-        record["harsanyinet"] = self._scores(predict(self.x_test, present=present))
-        for rival, fit in RIVALS.items():
-            record[rival] = self._scores(fit(self.x[names], self.y, self.task, self.threads)(self.x_test[names]))
-        return record
+        if model == OURS:
+            predict = self.ours.predict_proba if self.task == "classification" else self.ours.predict
+            predicted = predict(self.x_test, present=present)
+        else:
+            predicted = RIVALS[model](self.x[names], self.y, self.task, self.threads)(self.x_test[names])
+        return {"columns": list(names), "scores": self._scores(predicted)}
 
     def _scores(self, predicted: NDArray[Any]) -> dict[str, float]:
         every = scoring.scores(self.truth, np.asarray(predicted, dtype=np.float64))
@@ -107,7 +113,7 @@ class _Ours:
 
     def _meaning(self) -> Record:
         other = harsanyinet(self.x, self.y, self.task, self.threads, random_state=1, **self.options).model
-        ex, again = self.model.explain(self.x_test[:1000]), other.explain(self.x_test[:1000])
+        ex, again = self.ours.explain(self.x_test[:1000]), other.explain(self.x_test[:1000])
         spectrum = ex.order_spectrum()
         return {
             "order_spectrum": [round(float(share), 4) for share in np.trim_zeros(spectrum, "b")],
@@ -117,24 +123,28 @@ class _Ours:
 
 
 def _summary(records: list[Record]) -> Record:
-    """Mean scores, ratios of mean losses, the worst subset, and what is said of the whole model."""
-    subsets = [record for record in records if record.get("subset") is not None]
+    """Mean scores, ratios of mean losses, the worst subset, and what is said of our whole model."""
     whole = next((record for record in records if record.get("subset") is None), {})
-    summary = {key: value for key, value in whole.items() if key not in ("dataset", "subset")}
-    if not subsets:
+    summary = {key: value for key, value in whole.items() if key not in ("dataset", "model", "subset")}
+    by_model: dict[str, dict[int, Record]] = {}
+    for record in records:
+        if record.get("subset") is not None:
+            by_model.setdefault(record["model"], {})[record["subset"]] = record
+    mine = by_model.get(OURS, {})
+    if not mine:
         return summary
-    loss = "log_loss" if "log_loss" in subsets[0]["harsanyinet"] else "rmse"
-    losses = {name: np.array([line[name][loss] for line in subsets]) for name in ("harsanyinet", *RIVALS)}
-    summary |= {"subsets": len(subsets), "loss": loss}
-    for name in losses:
-        scores = subsets[0][name]
-        summary[name] = {score: float(np.mean([line[name][score] for line in subsets])) for score in scores}
-    for rival in RIVALS:
-        ratios = losses["harsanyinet"] / losses[rival]
-        worst = int(ratios.argmax())
-        summary[f"against_{rival}"] = {
-            "ratio": float(losses["harsanyinet"].mean() / losses[rival].mean()),
-            "wins": int((ratios < 1).sum()),
-            "worst": {"ratio": float(ratios[worst]), "columns": subsets[worst]["columns"]},
+    loss = next(name for name in scoring.LOSSES if name in next(iter(mine.values()))["scores"])
+    summary |= {"subsets": len(mine), "loss": loss}
+    for model, lines in by_model.items():
+        each = [line["scores"] for line in lines.values()]
+        summary[model] = {score: float(np.mean([one[score] for one in each])) for score in each[0]}
+        if model == OURS or lines.keys() != mine.keys():
+            continue
+        ratios = {s: mine[s]["scores"][loss] / lines[s]["scores"][loss] for s in mine}
+        worst = max(ratios, key=lambda s: ratios[s])
+        summary[f"against_{model}"] = {
+            "ratio": summary[OURS][loss] / summary[model][loss],
+            "wins": sum(ratio < 1 for ratio in ratios.values()),
+            "worst": {"ratio": ratios[worst], "columns": mine[worst]["columns"]},
         }
     return summary

@@ -135,16 +135,18 @@ def test_subsets(tmp_path, capsys, caplog):
     assert list(found["summary"]) == ["census", "churn"]
     rows = [row for row in found["rows"] if row["subset"] is not None]
     for dataset, loss in (("census", "log_loss"), ("churn", "rmse")):
-        mine = [row for row in rows if row["dataset"] == dataset]
+        mine, others = (
+            [row for row in rows if (row["dataset"], row["model"]) == (dataset, model)]
+            for model in ("harsanyinet", "lightgbm")
+        )
         assert len(mine) == found["summary"][dataset]["subsets"] == 3
-        for row in mine:
+        ours, theirs = ([row["scores"][loss] for row in each] for each in (mine, others))
+        for row, other, own, rival in zip(mine, others, ours, theirs, strict=True):
             assert 1 <= len(row["columns"]) <= 2
+            assert row["columns"] == other["columns"]
             knows = {"a", "b"} & set(row["columns"])
-            assert row["harsanyinet"][loss] < row["lightgbm"][loss] * (0.99 if knows else 1.1)
-            assert (
-                row["harsanyinet"][loss] > 0.5 * row["lightgbm"][loss] or len(knows) == 2
-            )  # what is absent is not seen
-        ours, theirs = ([row[model][loss] for row in mine] for model in ("harsanyinet", "lightgbm"))
+            assert own < rival * (0.99 if knows else 1.1)
+            assert own > 0.5 * rival or len(knows) == 2  # what is absent is not seen
         against = found["summary"][dataset]["against_lightgbm"]
         assert against["ratio"] == pytest.approx(np.mean(ours) / np.mean(theirs))
         each = [a / b for a, b in zip(ours, theirs, strict=True)]
