@@ -48,6 +48,8 @@ class Settings:
         row_share: Share of the rows that choose the questions of a tree.
         column_share: Share of the players that may be asked about in a tree.
         noise: Strength of the noise on the scores of questions, which fades as trees are added.
+        least_gain: What a further question that the rows choose must gain in the mean of its leaves, in units of what
+            a split of noise gains; less is left to gain where leaves have hardly a row to part.
         copies: Copies of the rows with players absent.
         copy_trees: Share of the trees whose questions the copies choose.
         copy_players: Different players of a tree whose questions the copies choose.
@@ -70,6 +72,7 @@ class Settings:
     row_share: float = 0.8
     column_share: float = 1.0
     noise: float = 1.0
+    least_gain: float = 0.0
     copies: int = 6
     copy_trees: float = 0.3
     copy_players: int = 3
@@ -166,7 +169,6 @@ class Booster:
         self.shapes: list[TreeShape] = []
         self.values: list[Array] = []
         self.distance = 0.0  # the sum of the learning rates
-        self.gains = np.zeros(self.n_players)  # of the players, in units of what noise gains
 
     def boost(self, held: Rows | None = None, patience: int | None = None, bar: tqdm[Any] | None = None) -> Array:
         """Adds trees until there are enough, time is over, or the loss of rows held out has not fallen for long.
@@ -315,9 +317,9 @@ class Booster:
             if chosen is None:
                 break
             column, threshold, score = chosen
-            player = table.player_of[column]
-            self.gains[player] += (score - best) * h / g
-            best, inside[player] = score, True
+            if source is self.rows and questions and (score - best) * h / g < s.least_gain * n_leaves:
+                break
+            best, inside[table.player_of[column]] = score, True
             questions.append((column, threshold))
             n_leaves = kernels.descend(source.bins[column], threshold, rows, leaf)
         return questions

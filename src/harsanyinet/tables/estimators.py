@@ -35,8 +35,9 @@ class HarsanyiClassifier(ClassifierMixin, HarsanyiTable):  # type: ignore[misc]
         l2_regularization: Added to the sum of second derivatives of a leaf.
         max_samples: Share of the rows that choose the questions of a tree. None: 0.8, less of more than 200,000.
         max_features: Share of the columns that may be asked about in a tree. None: all, less of more than 200.
-        copies: Copies of the rows, with columns absent, that teach what to say from some of the columns. None: six,
-            fewer of more than 33,000 rows or five classes. Zero: no copies; then v(S) is an average of leaves.
+        copies: Copies of the rows, with columns absent, that teach what to say from some of the columns; shared out
+            among the members. None: six, fewer of more than 33,000 rows or five classes. Zero: no copies; then v(S) is
+            an average of leaves.
         members: Models whose outputs are averaged; more than one tell by `value_spread` how sure values are. None: two
             where the learning rate that was found is large, since two halve the noise of large steps; else one.
         missing: "auto", "value" (missing values are values), or "absent" (they are absent players).

@@ -30,7 +30,7 @@ Array = NDArray[Any]
 FEWEST_TO_WATCH = 20  # rows; of fewer none are held out
 USUAL_RATE = 0.02
 MANY_ROWS = 200_000
-LARGE_STEPS = 0.05  # a learning rate above leaves noise in the outputs, which two models have half of
+LARGE_STEPS = 0.06  # a learning rate above leaves noise in the outputs, which two models have half of
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +129,7 @@ def fit_trees(
         trial = find_rate(
             table, loss, settings, stratify=classes, n_threads=n_threads, progress=progress, max_seconds=seconds,
         )  # fmt: skip
-        rate = trial.learning_rate
+        rate, settings = trial.learning_rate, replace(settings, least_gain=trial.least_gain)
         table = replace(table, useful=trial.useful)
         found = trial.held
         history = History(
@@ -138,7 +138,7 @@ def fit_trees(
     if members is None:
         searched = bool(len(history.losses))
         members = 2 if searched and until is None and rate > LARGE_STEPS and len(table.y) < MANY_ROWS else 1
-    settings = replace(settings, learning_rate=rate)
+    settings = replace(settings, learning_rate=rate, copies=-(-settings.copies // members))  # each draws its own
     each: list[Trees] = []
     n_trees = settings.n_trees + (round(settings.extra_trees * settings.n_trees) if settings.copies else 0)
     with bar("boosting", members * n_trees + 1, unit="tree", progress=progress) as shown:  # one more: counting rows

@@ -21,7 +21,7 @@ from harsanyinet.progress import bar
 from harsanyinet.tables.boosting import Booster, Rows, Settings, Table
 from harsanyinet.tables.look_ups import LookUp
 from harsanyinet.tables.losses import Loss
-from harsanyinet.tables.screening import alone, more_than_shadows, with_shadows
+from harsanyinet.tables.screening import alone, more_than_shadows, with_shadows, worth
 
 Array = NDArray[Any]
 Masks = NDArray[np.bool_]
@@ -39,11 +39,14 @@ GROWTH = 0.3  # of it with the log of the rows; of numbers none
 SPREAD = 0.5  # of it among tables, some of which are far off
 TRUST = 0.5  # in what rows held out say: the curves that they draw are smoother than their errors
 SEED = 0
+LEAST_GAIN = 0.5  # of a further question: trees of few rows end sooner
+DEEP_ROWS = 3000  # below, trees of full depth are tried, too: they are better where there is hardly any noise
 FARTHER = 1.2  # many small steps go farther than few large ones before they learn by heart
 SLOWEST, FASTEST = 0.0005, 0.22
 TIME_LEFT = 2.0  # times that of the quick fits, for the long one
 MORE_WORK = 3.0  # of a tree that learns from copies, too
-NEARLY, CLEARLY = 0.002, 2.0  # of the loss, that fewer columns may cost; by how much log-likelihood they must be better
+NEARLY, CLEARLY = 0.002, 1.0  # of the loss, that fewer columns may cost; by how much log-likelihood they must be better
+FEW_HELD = 500  # rows: with more, fewer columns may also be worse by what chance makes of it, a standard error
 WORTH_IT = 0.01  # of the loss: what less is gained by columns none of which is more than a shadow is chance
 ALONE = 6.0  # standard deviations by which a column explains more than chance by itself
 
@@ -54,12 +57,14 @@ class Trial:
 
     Attributes:
         learning_rate: For the long fit.
+        least_gain: Likewise: what a further question must gain.
         losses: (t + 1,) the mean loss of rows held out, with all their columns, before the first and after each tree.
         held: Those rows, of all folds together, and the outputs for them of the best number of trees.
         useful: (2, P) bool, the players worth asking about, with all columns and with some of them.
     """
 
     learning_rate: float
+    least_gain: float
     losses: Array
     held: Rows
     useful: Masks
@@ -84,7 +89,7 @@ def find_rate(
 ) -> Trial:  # fmt: skip
     """Fits quickly on four fifths of the rows and watches the others; more than once where there are few rows.
 
-    If some players gain no more than shuffled ones do, the quick fits are made again without them, and they are left
+    If some players are worth no more than shuffled ones, the quick fits are made again without them, and they are left
     out for good where that is better or as good.
 
     Args:
@@ -104,12 +109,12 @@ def find_rate(
         order = order[np.argsort(table.y[order, 0], kind="stable")]
     fold = np.empty(n, dtype=np.int64)
     fold[order] = np.arange(n) % FOLDS
-    each = None if max_seconds is None else max_seconds / (2 * n_folds + 1)
+    each = None if max_seconds is None else max_seconds / (3 * n_folds + 1)
     quick = replace(
         settings, n_trees=MOST_TREES, learning_rate=QUICK_RATE, quickening=QUICKENING, copies=0, max_seconds=each
     )
 
-    def watch(asked: Table, shown: tqdm[Any]) -> _Watched:
+    def watch(asked: Table, quick: Settings, shown: tqdm[Any]) -> _Watched:
         boosters, held, curves = [], [], []
         for f in range(n_folds):
             booster = Booster(asked.take(np.flatnonzero(fold != f)), loss, quick, SEED + f, n_threads)
@@ -123,18 +128,17 @@ def find_rate(
         return _Watched(boosters, held, losses)
 
     with bar("looking for a learning rate", None, unit="tree", progress=progress) as shown:  # who knows how many
-        found = watch(table, shown)
+        ways = [replace(quick, least_gain=least) for least in ((LEAST_GAIN, 0.0) if n < DEEP_ROWS else (LEAST_GAIN,))]
+        found, quick = min(((watch(table, way, shown), way) for way in ways), key=lambda one: one[0].losses.min())
         kept = np.ones(table.n_players, dtype=bool)
         if found.best and table.n_players > 1:
             few = replace(quick, n_trees=min(found.best, SHADOW_TREES))
             shadowed = Booster(with_shadows(_some(table, SHADOW_ROWS), SEED), loss, few, SEED, n_threads)
             shadowed.boost()
-            some = more_than_shadows(shadowed.gains, table.n_players)
+            some = more_than_shadows(worth(shadowed), table.n_players)
             if some.any() and not some.all():
-                again = watch(replace(table, useful=np.stack([some, some])), shown)
-                n_held = sum(map(len, found.held))
-                before, after = found.losses.min(), again.losses.min()
-                if _misfit(loss, after, n_held) + CLEARLY <= _misfit(loss, (1 + NEARLY) * before, n_held):
+                again = watch(replace(table, useful=np.stack([some, some])), quick, shown)
+                if _as_good(loss, _together(again), _together(found)):
                     found, kept = again, some
             elif not some.any() and found.losses.min() > (1 - WORTH_IT) * found.losses[0]:
                 kept = some  # nothing but noise
@@ -145,7 +149,7 @@ def find_rate(
     far = _best_distance(loss, found.losses, sum(map(len, found.held)), n)
     rate = float(np.clip(FARTHER * far / n_trees, SLOWEST, FASTEST))
     useful = np.stack([kept, kept | (alone(table, loss) > ALONE)])
-    return Trial(rate, found.losses, _together(found), useful)
+    return Trial(rate, quick.least_gain, found.losses, _together(found), useful)
 
 
 def _some(table: Table, most: int) -> Table:
@@ -160,6 +164,16 @@ def _misfit(loss: Loss, mean_loss: Any, n: int) -> Any:
     if loss.name in ("binary", "multiclass", "poisson"):
         return n * mean_loss
     return n * (0.5 if loss.name == "squared" else 1.0) * np.log(np.maximum(mean_loss, np.finfo(float).tiny))
+
+
+def _as_good(loss: Loss, fewer: Rows, all_columns: Rows) -> bool:
+    """Whether the rows held out are predicted as well from fewer columns; of few rows clearly better."""
+    each = [loss.each(rows.output, rows.y) for rows in (fewer, all_columns)]
+    after, before = (np.average(one, weights=fewer.weight) for one in each)
+    n = len(fewer)
+    if n < FEW_HELD:
+        return bool(_misfit(loss, after, n) + CLEARLY <= _misfit(loss, (1 + NEARLY) * before, n))
+    return bool(after <= (1 + NEARLY) * before + np.std((each[0] - each[1]) * fewer.weight) / np.sqrt(n))
 
 
 def _best_distance(loss: Loss, losses: Array, n_held: int, n_rows: int) -> float:
