@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from harsanyinet.networks.attribution import Attribution
     from harsanyinet.networks.base import HarsanyiNet
     from harsanyinet.networks.mlp import HarsanyiMLP
+    from harsanyinet.serving.export import to_onnx
     from harsanyinet.tables.estimators import HarsanyiClassifier, HarsanyiRegressor
 
 __version__ = "0.1.0"
@@ -30,6 +31,7 @@ __all__ = [
     "load",
     "load_official",
     "save",
+    "to_onnx",
     "verify",
 ]
 
@@ -46,6 +48,7 @@ _LATER = {
     "load": "harsanyinet.loading",
     "load_official": "harsanyinet.images.official",
     "save": "harsanyinet.loading",
+    "to_onnx": "harsanyinet.serving.export",
     "verify": "harsanyinet.explanations.certificate",
 }
 
