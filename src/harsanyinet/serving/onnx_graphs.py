@@ -28,7 +28,7 @@ class Graph:
     """Collects the parts of a file; values are known by name, and no name stands for two of them.
 
     Args:
-        reserved: Names that no input may take, because outputs have them.
+        reserved: Names of outputs and of inputs with a default, which no other input may take.
     """
 
     def __init__(self, reserved: Sequence[str] = ()) -> None:
@@ -46,9 +46,9 @@ class Graph:
             wanted: The name.
             dtype: Of numpy; str for text.
             dims: Sizes, or names of sizes that may vary.
-            default: What the input is where it is not given; none if it must be.
+            default: What the input is where it is not given; none if it must be. Its name is a reserved one.
         """
-        name = self._free(wanted or "column", always=False)
+        name = wanted if default is not None else self._free(wanted or "column", always=False)
         self._inputs.append(self._described(name, dtype, dims))
         if default is not None:
             self._constants.append(self.onnx.numpy_helper.from_array(default, name))

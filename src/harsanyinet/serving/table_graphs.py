@@ -19,6 +19,7 @@ from harsanyinet.serving.column_graphs import Feature, add_columns, add_presence
 from harsanyinet.serving.merged_tables import MergedTables
 from harsanyinet.serving.onnx_graphs import ROWS, Graph
 from harsanyinet.tables.estimators import HarsanyiClassifier, HarsanyiRegressor
+from harsanyinet.tables.look_ups import LookUp
 from harsanyinet.tables.tree_games import TreeGame
 
 Array = NDArray[Any]
@@ -37,14 +38,15 @@ def table_graph(model: TableModel, game: TreeGame, *, interactions: bool) -> tup
         interactions: Whether the interactions (SII) of all pairs are an output, too.
     """
     trees, coalitions = game.trees, game.coalitions
-    weights, pairs = [csr_array(np.ones((len(coalitions), 1))), indices.shares(coalitions)], []
+    weights, pairs = [indices.shares(coalitions)], []
     if interactions:
         pairs, more = pair_weights(coalitions)
         weights.append(more)
-    planned = game.look_up(csr_array(hstack(weights, format="csr")), full=False)
+    values = LookUp.of_values(trees, full=False)
+    planned = joined(values, game.look_up(csr_array(hstack(weights, format="csr")), full=False))
     merged = MergedTables.of(planned, trees.n_outputs)
 
-    graph = Graph(RESERVED[1:])
+    graph = Graph(RESERVED)
     matrix, inputs = add_columns(graph, model.columns_)
     features = features_of(model.columns_)
     player_of = trees.player_of[[feature.coded for feature in features]]
@@ -58,6 +60,21 @@ def table_graph(model: TableModel, game: TreeGame, *, interactions: bool) -> tup
     if interactions:
         about["pairs"] = [[names[i] for i in pair] for pair in pairs]
     return graph, about
+
+
+def joined(first: LookUp, second: LookUp) -> LookUp:
+    """Two look-ups about the same states as one: the sums of the first, then those of the second."""
+    slots, tables = [], []
+    for t, n_states in enumerate(first.paths.n_states.tolist()):
+        parts = []
+        for each in (first, second):
+            own = slice(int(each.slot_ends[t - 1]) if t else 0, int(each.slot_ends[t]))
+            start = int(each.starts[t])
+            table = each.table[start : start + (own.stop - own.start) * n_states].reshape(-1, n_states)
+            parts.append((each.slots[own], table))
+        slots.append(np.concatenate([parts[0][0], parts[1][0] + first.n_slots]))
+        tables.append(np.concatenate([parts[0][1], parts[1][1]]))
+    return LookUp.of(first.paths, slots, tables, first.n_slots + second.n_slots)
 
 
 def pair_weights(coalitions: Array) -> tuple[list[tuple[int, ...]], csr_array]:
@@ -138,9 +155,10 @@ def add_outputs(graph: Graph, model: TableModel, game: TreeGame, sums: Sequence[
     """From sums to outputs with names."""
     one = game.trees.n_outputs == 1
     k: list[str | int] = [] if one else [game.trees.n_outputs]
-    base = graph.node("Identity", [graph.constant(game.base[0] if one else game.base, np.float64)], name="base_values")
-    axis = graph.constant([1], np.int64)
-    raw = graph.node("Add", [graph.node("Squeeze", [sums[0], axis]), base], name="raw")
+    empty, base = game.base, game.trees.base
+    graph.node("Identity", [graph.constant(empty[0] if one else empty, np.float64)], name="base_values")
+    total = graph.node("Squeeze", [sums[0], graph.constant([1], np.int64)])
+    raw = graph.node("Add", [total, graph.constant(base[0] if one else base, np.float64)], name="raw")
     if isinstance(model, HarsanyiClassifier):
         add_classes(graph, model.classes_, raw, one)
     else:
