@@ -121,6 +121,8 @@ def test_it_says_what_the_estimator_says(case):
         answers(session, inputs | {"present": one[None]})["shapley"]
         == answers(session, inputs | {"present": np.repeat(one[None], len(x), 0)})["shapley"]
     ).all()
+    empty = answers(session, {key: value[:0] for key, value in inputs.items()})
+    assert empty["shapley"].shape == (0, *model.explain(x[:1]).values.shape[1:])
 
 
 def on_the_borders(model):

@@ -39,16 +39,19 @@ class Graph:
         self._inputs: list[Any] = []
         self._outputs: list[Any] = []
 
-    def input(self, wanted: str, dtype: Any, dims: Dims, default: Array | None = None) -> str:
+    def input(
+        self, wanted: str, dtype: Any, dims: Dims, default: Array | None = None, reserved: bool = False
+    ) -> str:
         """A new input; returns its name, which differs from the wanted one where that is taken.
 
         Args:
             wanted: The name.
             dtype: Of numpy; str for text.
             dims: Sizes, or names of sizes that may vary.
-            default: What the input is where it is not given; none if it must be. Its name is a reserved one.
+            default: What the input is where it is not given; none if it must be.
+            reserved: Whether the name is one of the reserved ones, as that of an input with a default is.
         """
-        name = wanted if default is not None else self._free(wanted or "column", always=False)
+        name = wanted if default is not None or reserved else self._free(wanted or "column", always=False)
         self._inputs.append(self._described(name, dtype, dims))
         if default is not None:
             self._constants.append(self.onnx.numpy_helper.from_array(default, name))

@@ -141,12 +141,16 @@ def add_sums(graph: Graph, places: str, merged: MergedTables, parts: Sequence[in
     to = np.zeros((n_tables * width, total))
     flat = merged.sums.reshape(-1)
     to[np.flatnonzero(flat >= 0), flat[flat >= 0]] = 1.0
-    shape = [-1, n_tables * width] if k == 1 else [-1, n_tables * width, k]
-    lines = graph.node("Reshape", [found, graph.constant(shape, np.int64)])
     if k == 1:
+        lines = graph.node("Reshape", [found, graph.constant([-1, n_tables * width], np.int64)])
         sums = graph.node("MatMul", [lines, graph.constant(to)])
-    else:
-        sums = graph.node("MatMul", [graph.constant(to.T), lines])
+    else:  # one product of two matrices: of a batch of them, runtimes do not admit an empty one
+        apart = graph.node("Reshape", [found, graph.constant([-1, n_tables * width, k], np.int64)])
+        lines = graph.node("Transpose", [apart], perm=[0, 2, 1])
+        flat = graph.node("Reshape", [lines, graph.constant([-1, n_tables * width], np.int64)])
+        product = graph.node("MatMul", [flat, graph.constant(to)])
+        each = graph.node("Reshape", [product, graph.constant([-1, k, total], np.int64)])
+        sums = graph.node("Transpose", [each], perm=[0, 2, 1])
     used = [part for part in parts if part]
     return graph.nodes("Split", [sums, graph.constant(used, np.int64)], len(used), axis=1)
 
