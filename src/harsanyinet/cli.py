@@ -168,7 +168,7 @@ def _add_export(export: argparse.ArgumentParser) -> None:
     export.add_argument("out", type=Path, help="the ONNX file to write, such as model.onnx")
     export.add_argument(
         "--game", choices=["missing", "marginal", "baseline"], default="missing",
-        help="what happens to columns outside a coalition, as in explain; or they are as in the first row of --baseline",
+        help="what happens to columns outside a coalition, as in explain; or they are as in the row of --baseline",
     )  # fmt: skip
     export.add_argument("--baseline", type=Path, metavar="TABLE", help="a table whose first row is compared with")
     export.add_argument("--interactions", action="store_true", help="also those of all pairs of columns")

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 _FORMAT = "harsanyinet"
 _VERSION = "1"
 _DTYPES = {
-    "BOOL": "?", "I8": "i1", "I16": "<i2", "I32": "<i4", "I64": "<i8", "U8": "u1", "U16": "<u2", "U32": "<u4", "U64": "<u8",
-    "F16": "<f2", "F32": "<f4", "F64": "<f8",
+    "BOOL": "?", "I8": "i1", "I16": "<i2", "I32": "<i4", "I64": "<i8", "U8": "u1", "U16": "<u2", "U32": "<u4",
+    "U64": "<u8", "F16": "<f2", "F32": "<f4", "F64": "<f8",
 }  # fmt: skip
 _MAX_HEADER = 100_000_000  # safetensors writes a longer header, and then refuses to read it
 

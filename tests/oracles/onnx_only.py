@@ -2,9 +2,9 @@
 
     python onnx_only.py model.onnx rows.npz
 
-`rows.npz` holds the inputs of some rows and, after "background:", those of the rows that replace absent players; without
-these, players are absent by the input `present`. Prints the largest error of the file's values, relative to the largest
-|output|, and the largest difference to what the estimator said (`expected:`).
+`rows.npz` holds the inputs of some rows and, after "background:", those of the rows that replace absent players; with
+none of these, players are absent by the input `present`. Writes the largest error of the file's values, relative to the
+largest |output|, and the largest difference to what the estimator said (`expected:`).
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def main(path, rows):
             assert (said[key] == value).all(), key
         else:
             apart = max(apart, np.abs(said[key] - value).max(initial=0) / np.abs(value).max(initial=1e-300))
-    print(json.dumps({"brute_force": float(worst), "estimator": float(apart), "modules": loaded()}))
+    sys.stdout.write(json.dumps({"brute_force": float(worst), "estimator": float(apart), "modules": loaded()}))
 
 
 def names(session):

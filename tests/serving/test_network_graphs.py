@@ -40,7 +40,8 @@ CASES = {
         1, 6, 2, channels=[4, 8], gate="presence", groups=2, strides=[1, 2], readout="shared", **CNN
     ),
     "cnn, a stem of one's own": lambda: HarsanyiCNN(
-        1, 6, 2, channels=3, gate="presence", stem=nn.Sequential(nn.Conv2d(1, 3, 3, stride=2, padding=1), nn.ReLU()), **CNN
+        1, 6, 2, channels=3, gate="presence", **CNN,
+        stem=nn.Sequential(nn.Conv2d(1, 3, 3, stride=2, padding=1), nn.ReLU()),
     ),
 }  # fmt: skip
 

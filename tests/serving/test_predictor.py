@@ -61,6 +61,7 @@ def table(n=120):
 
 
 SETTINGS = {"categorical_features": ["code"], "date_features": ["day"], **QUICK}
+ABSENT = {"missing": "absent", **SETTINGS}
 
 
 def target(x):
@@ -71,9 +72,11 @@ CASES = {
     "binary": lambda x: HarsanyiClassifier(**SETTINGS).fit(x, np.where(target(x) > 2, "high", "low")),
     "classes": lambda x: HarsanyiClassifier(**SETTINGS).fit(x, (target(x) * 2).astype(int).clip(1, 6)),
     "squared": lambda x: HarsanyiRegressor(**SETTINGS).fit(x, target(x)),
-    "poisson, absent": lambda x: HarsanyiRegressor(loss="poisson", missing="absent", **SETTINGS).fit(x, target(x).abs()),
+    "poisson, absent": lambda x: HarsanyiRegressor(loss="poisson", missing="absent", **SETTINGS).fit(
+        x, target(x).abs()
+    ),
     "targets": lambda x: HarsanyiRegressor(**SETTINGS).fit(x, np.column_stack([target(x), x["whole"]])),
-    "groups": lambda x: HarsanyiRegressor(groups={"g": ["a", "colour"]}, missing="absent", **SETTINGS).fit(x, target(x)),
+    "groups": lambda x: HarsanyiRegressor(groups={"g": ["a", "colour"]}, **ABSENT).fit(x, target(x)),
 }
 
 

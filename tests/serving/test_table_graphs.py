@@ -45,40 +45,42 @@ def dated():
     return x
 
 
+def regression(x=None, y=None, **options):
+    x = table() if x is None else x
+    return HarsanyiRegressor(**QUICK | options).fit(x, signal(table()) if y is None else y), x
+
+
+def classification(n, x=None, labels=None, **options):
+    x, y = table() if x is None else x, classes(table(), n)
+    return HarsanyiClassifier(**QUICK | options).fit(x, y if labels is None else np.array(labels)[y]), x
+
+
+def whole():
+    return regression(table(missing=False), signal(table(missing=False)))[0], table()
+
+
 CASES = {
-    "binary": lambda: (HarsanyiClassifier(**QUICK).fit(table(), classes(table(), 2)), table()),
-    "text labels": lambda: (HarsanyiClassifier(**QUICK).fit(table(), np.array(["no", "yes"])[classes(table(), 2)]), table()),
-    "ten classes": lambda: (HarsanyiClassifier(**QUICK).fit(table(), classes(table(), 10)), table()),
-    "squared": lambda: (HarsanyiRegressor(**QUICK).fit(table(), 1e6 + signal(table())), table()),
-    "absolute": lambda: (HarsanyiRegressor(loss="absolute", **QUICK).fit(table(), signal(table())), table()),
-    "quantile": lambda: (HarsanyiRegressor(loss="quantile", quantile=0.8, **QUICK).fit(table(), signal(table())), table()),
-    "poisson": lambda: (HarsanyiRegressor(loss="poisson", **QUICK).fit(table(), signal(table()).abs().round()), table()),
-    "several targets": lambda: (
-        HarsanyiRegressor(**QUICK).fit(table(), np.column_stack([signal(table()), table()["a"] ** 2])), table()
-    ),
-    "one target in two dimensions": lambda: (HarsanyiRegressor(**QUICK).fit(table(), signal(table()).to_frame("y")), table()),
-    "missing is a value": lambda: (HarsanyiRegressor(missing="value", **QUICK).fit(table(), signal(table())), table()),
-    "missing is absence": lambda: (HarsanyiRegressor(missing="absent", **QUICK).fit(table(), signal(table())), table()),
-    "nothing was missing": lambda: (HarsanyiRegressor(**QUICK).fit(table(missing=False), signal(table(missing=False))), table()),
-    "constraints": lambda: (
-        HarsanyiRegressor(monotonic_cst={"a": 1}, forbidden=[["a", "b"]], max_order=2, **QUICK).fit(table(), signal(table())),
-        table(),
-    ),
-    "members": lambda: (HarsanyiRegressor(members=3, **QUICK).fit(table(), signal(table())), table()),
-    "groups": lambda: (
-        HarsanyiRegressor(groups={"both": ["a", "colour"]}, missing="absent", **QUICK).fit(table(), signal(table())), table()
-    ),
-    "numbers without names": lambda: (
-        HarsanyiClassifier(**QUICK).fit(table()[["a", "b"]].to_numpy(), classes(table(), 2)), table()[["a", "b"]].to_numpy()
-    ),
-    "booleans": lambda: (
-        HarsanyiClassifier(**QUICK).fit(table().assign(a=table()["a"] > 0), classes(table(), 2) > 0),
-        table().assign(a=table()["a"] > 0),
-    ),
-    "dates": lambda: (HarsanyiRegressor(**QUICK).fit(dated(), signal(table()) + np.arange(N) / 50), dated()),
-    "a constant": lambda: (HarsanyiRegressor(**QUICK).fit(table(), np.full(N, 3.0)), table()),
-    "one column": lambda: (HarsanyiRegressor(**QUICK).fit(table()[["a"]], signal(table())), table()[["a"]]),
-}  # fmt: skip
+    "binary": lambda: classification(2),
+    "text labels": lambda: classification(2, labels=["no", "yes"]),
+    "ten classes": lambda: classification(10),
+    "squared": lambda: regression(y=1e6 + signal(table())),
+    "absolute": lambda: regression(loss="absolute"),
+    "quantile": lambda: regression(loss="quantile", quantile=0.8),
+    "poisson": lambda: regression(y=signal(table()).abs().round(), loss="poisson"),
+    "several targets": lambda: regression(y=np.column_stack([signal(table()), table()["a"] ** 2])),
+    "one target in two dimensions": lambda: regression(y=signal(table()).to_frame("y")),
+    "missing is a value": lambda: regression(missing="value"),
+    "missing is absence": lambda: regression(missing="absent"),
+    "nothing was missing": whole,
+    "constraints": lambda: regression(monotonic_cst={"a": 1}, forbidden=[["a", "b"]], max_order=2),
+    "members": lambda: regression(members=3),
+    "groups": lambda: regression(groups={"both": ["a", "colour"]}, missing="absent"),
+    "numbers without names": lambda: classification(2, table()[["a", "b"]].to_numpy()),
+    "booleans": lambda: classification(2, table().assign(a=table()["a"] > 0), labels=[False, True]),
+    "dates": lambda: regression(dated(), signal(table()) + np.arange(N) / 50),
+    "a constant": lambda: regression(y=np.full(N, 3.0)),
+    "one column": lambda: regression(table()[["a"]]),
+}
 
 
 @pytest.fixture(scope="module", params=list(CASES))
@@ -132,7 +134,9 @@ def on_the_borders(model):
     if not numbers:
         pytest.skip("no numbers")
     near = [
-        np.concatenate([[c.low, c.high], *(f(c.borders) for f in (np.copy, below, above))]) if len(c.borders) else np.zeros(2)
+        np.concatenate([[c.low, c.high], *(f(c.borders) for f in (np.copy, below, above))])
+        if len(c.borders)
+        else np.zeros(2)
         for c in numbers
     ]
     longest = max(map(len, near))
@@ -155,7 +159,7 @@ def above(x):
 
 
 def test_rows_on_thresholds_and_one_ulp_beside(case):
-    model, x, path = case
+    model, _, path = case
     rows = on_the_borders(model)
     given = rows if hasattr(model, "feature_names_in_") else rows.to_numpy(dtype=float)
     compare(model, given, feed(model, rows), session_of(path))

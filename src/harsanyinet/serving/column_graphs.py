@@ -114,6 +114,12 @@ def _codes(graph: Graph, column: Column, text: str) -> list[str]:
     return found
 
 
+def add_present(graph: Graph, n_players: int) -> str:
+    """The optional input `present`, (rows, players) or (1, players) bool: everybody, if it is not given."""
+    everybody = np.ones((1, n_players), dtype=bool)
+    return graph.input("present", np.bool_, ["rows of present", n_players], default=everybody)
+
+
 def add_presence(graph: Graph, features: str, player_of: Array, n_players: int, alone: bool) -> str:
     """The matrix with absent players, by the optional input `present` and by what is missing; columns of one player
     are absent together.
@@ -125,8 +131,7 @@ def add_presence(graph: Graph, features: str, player_of: Array, n_players: int, 
         n_players: P.
         alone: Whether no player has columns of which one could be missing without the others.
     """
-    everybody = np.ones((1, n_players), dtype=bool)
-    present = graph.input("present", np.bool_, ["rows of present", n_players], default=everybody)
+    present = add_present(graph, n_players)
     there = graph.node("Gather", [present, graph.constant(player_of, np.int64)], axis=1)
     absent = graph.constant(ABSENT, np.float64)
     masked = graph.node("Where", [there, features, absent])

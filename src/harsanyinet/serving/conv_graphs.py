@@ -39,8 +39,8 @@ def add_stem(graph: Graph, stem: nn.Module, x: str) -> str:
             x = graph.node("Relu", [x])
         elif type(layer) is not nn.Identity:
             raise TypeError(
-                "a stem must be made of convolutions, max-pooling, batch normalisation and ReLU to be exported, however: "
-                f"it has a {type(layer).__name__}"
+                "a stem must be made of convolutions, max-pooling, batch normalisation and ReLU to be exported, "
+                f"however: it has a {type(layer).__name__}"
             )
     return x
 
@@ -116,7 +116,9 @@ def add_group_units(graph: Graph, net: HarsanyiCNN, z0: str, present: str) -> li
         chosen = _array(block.child_mask()).astype(np.float32)  # type: ignore[operator]
         scale, shift = _affine(block.norm)  # type: ignore[arg-type]
         weight = _array(block.weight)
-        kernel = weight * np.repeat(chosen, len(weight) // groups, axis=0).reshape(-1, 1, 3, 3) * scale[:, None, None, None]
+        kernel = (
+            weight * np.repeat(chosen, len(weight) // groups, axis=0).reshape(-1, 1, 3, 3) * scale[:, None, None, None]
+        )
         read: dict[str, Any] = {
             "kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "strides": [block.stride, block.stride],
             "group": 1 if block.first else groups,

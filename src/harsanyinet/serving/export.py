@@ -1,4 +1,4 @@
-"""`to_onnx`: any fitted model as one ONNX file that predicts and explains. Which graph, what it says of itself, the file."""
+"""`to_onnx`: any fitted model as one ONNX file that predicts and explains. Which graph, and what it says of itself."""
 
 from __future__ import annotations
 
@@ -58,6 +58,8 @@ def to_onnx(
     files.check_place(path)
     if rows is not None:
         certificate = verify(model, rows, progress=False)
+    if certificate is not None and not certificate.passed:
+        raise ValueError(f"a file carries a certificate that was passed, however: {str(certificate).splitlines()[0]}")
     if isinstance(model, HarsanyiClassifier | HarsanyiRegressor):
         data = _table(model, game, baseline, interactions, certificate)
     else:
@@ -125,4 +127,3 @@ def _checksum(model: Any) -> str:
         return files.checksum(type(model).__name__, *model.to_arrays())
     state = {name: tensor.detach().cpu().numpy() for name, tensor in model.state_dict().items()}
     return files.checksum(type(model).__name__, state, {})
-

@@ -1,7 +1,7 @@
 """Networks as ONNX graphs: images or rows -> units of every block -> raw outputs and Shapley values. Needs torch.
 
-The graph has the network's own weights and children, with what evaluation leaves constant folded into them. Whoever adds
-a kind of block to the networks adds it here, or the file is refused.
+The graph has the network's own weights and children, with what evaluation leaves constant folded into them. Whoever
+adds a kind of block to the networks adds it here, or the file is refused.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from harsanyinet.images.image_estimator import HarsanyiImageClassifier
 from harsanyinet.networks.base import HarsanyiNet
 from harsanyinet.networks.blocks import ActivationBlock, OwnBlock, PresenceBlock
 from harsanyinet.networks.mlp import HarsanyiMLP
+from harsanyinet.serving.column_graphs import add_present
 from harsanyinet.serving.conv_graphs import add_group_units, add_location_units, add_stem
 from harsanyinet.serving.onnx_graphs import ROWS, Graph
 from harsanyinet.serving.table_graphs import RESERVED, add_classes
@@ -49,7 +50,7 @@ def network_graph(model: Any, *, interactions: bool) -> tuple[Graph, dict[str, A
     if dtype not in (np.float32, np.float64) or (dtype == np.float64 and not isinstance(net, HarsanyiMLP)):
         raise ValueError(f"convolutions are exported in float32, however: {dtype}; call .float() on a copy first")
     graph = Graph((*RESERVED, "x", "images"))
-    present = graph.input("present", np.bool_, ["rows of present", net.n_players], np.ones((1, net.n_players), dtype=bool))
+    present = add_present(graph, net.n_players)
     if isinstance(net, HarsanyiMLP):
         x = graph.input("x", dtype, [ROWS, net.n_features], reserved=True)
         units = add_dense_units(graph, net, x, present)

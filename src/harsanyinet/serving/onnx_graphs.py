@@ -39,9 +39,7 @@ class Graph:
         self._inputs: list[Any] = []
         self._outputs: list[Any] = []
 
-    def input(
-        self, wanted: str, dtype: Any, dims: Dims, default: Array | None = None, reserved: bool = False
-    ) -> str:
+    def input(self, wanted: str, dtype: Any, dims: Dims, default: Array | None = None, reserved: bool = False) -> str:
         """A new input; returns its name, which differs from the wanted one where that is taken.
 
         Args:
@@ -107,8 +105,8 @@ class Graph:
         helper = self.onnx.helper
         if sum(len(constant.raw_data) for constant in self._constants) > _LARGEST:
             raise ValueError(
-                "an ONNX file must be smaller than 2 GB, however: the tables of this model are larger; fit fewer trees, "
-                "or export without interactions"
+                "an ONNX file must be smaller than 2 GB, however: the tables of this model are larger; fit fewer trees "
+                "or classes, or export without interactions"
             )
         graph = helper.make_graph(self._nodes, "harsanyinet", self._inputs, self._outputs, self._constants)
         opsets = [helper.make_opsetid(domain, version) for domain, version in OPSETS.items()]

@@ -38,7 +38,7 @@ def table_graph(model: TableModel, game: TreeGame, *, interactions: bool) -> tup
         interactions: Whether the interactions (SII) of all pairs are an output, too.
     """
     trees, coalitions = game.trees, game.coalitions
-    weights, pairs = [indices.shares(coalitions)], []
+    weights, pairs = [indices.shares(coalitions)], list[tuple[int, ...]]()
     if interactions:
         pairs, more = pair_weights(coalitions)
         weights.append(more)
@@ -92,8 +92,8 @@ def add_places(graph: Graph, matrix: str, features: Sequence[Feature], merged: M
     nodes: dict[str, list[Any]] = {name: [] for name in _NODE}
     added: dict[str, list[Any]] = {name: [] for name in _TARGET}
     steps: dict[int, list[tuple[int, list[int]]]] = {}
-    for column, table, step in merged.steps:
-        steps.setdefault(column, []).append((table, step.tolist()))
+    for column, table, each in merged.steps:
+        steps.setdefault(column, []).append((table, each.tolist()))
     for tree, (column, cuts) in enumerate(merged.cuts.items()):
         feature = features[where[column]]
         for number, (cut, above, below) in enumerate(_search(len(cuts))):
@@ -106,7 +106,7 @@ def add_places(graph: Graph, matrix: str, features: Sequence[Feature], merged: M
                 if step[cut]:
                     for name, value in zip(added, (tree, number, table, float(step[cut])), strict=True):
                         added[name].append(value)
-    attributes = {f"nodes_{name}": values for name, values in nodes.items() if name != "values"}
+    attributes: dict[str, Any] = {f"nodes_{name}": values for name, values in nodes.items() if name != "values"}
     attributes |= {f"target_{name}": values for name, values in added.items() if name != "weights"}
     found = graph.node(
         "TreeEnsembleRegressor", [matrix], domain="ai.onnx.ml", n_targets=len(merged.starts), **attributes,
@@ -139,8 +139,8 @@ def add_sums(graph: Graph, places: str, merged: MergedTables, parts: Sequence[in
     n_tables, total = len(merged.starts), sum(parts)
     found = graph.node("Gather", [graph.constant(merged.cells.reshape(n_cells, width * k)), places], axis=0)
     to = np.zeros((n_tables * width, total))
-    flat = merged.sums.reshape(-1)
-    to[np.flatnonzero(flat >= 0), flat[flat >= 0]] = 1.0
+    number = merged.sums.reshape(-1)
+    to[np.flatnonzero(number >= 0), number[number >= 0]] = 1.0
     if k == 1:
         lines = graph.node("Reshape", [found, graph.constant([-1, n_tables * width], np.int64)])
         sums = graph.node("MatMul", [lines, graph.constant(to)])
