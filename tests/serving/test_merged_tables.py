@@ -11,13 +11,13 @@ from harsanyinet.tables.look_ups import LookUp
 from harsanyinet.tables.trees import Trees, TreeShape
 
 
-def random_trees(seed, n_trees=30, n_columns=5, n_outputs=2, n_bins=9):
+def random_trees(seed, n_trees=30, n_columns=5, n_outputs=2):
     rng = np.random.default_rng(seed)
     player_of = np.array([0, 1, 1, 2, 3])[:n_columns]
     shapes = []
     for _ in range(n_trees):
         columns = rng.choice(n_columns, rng.integers(1, 4), replace=False)
-        questions = [(int(rng.choice(columns)), int(rng.integers(0, n_bins))) for _ in range(rng.integers(0, 5))]
+        questions = [(int(rng.choice(columns)), int(rng.integers(0, 9))) for _ in range(rng.integers(0, 5))]
         shapes.append(TreeShape.of(questions, player_of))
     values = [rng.normal(size=(shape.n_states, n_outputs)) for shape in shapes]
     return Trees.of(player_of, np.zeros(n_outputs), shapes, values)
@@ -55,9 +55,12 @@ def test_they_say_what_the_trees_say(seed, most, monkeypatch):
 
 
 def test_more_room_means_fewer_tables(monkeypatch):
-    look_up = LookUp.of_values(random_trees(0, 200, n_bins=90), full=False)
+    rng, player_of = np.random.default_rng(0), np.arange(3)
+    shapes = [TreeShape.of([(c, int(rng.integers(1, 90))) for c in (0, 0, 1, 1, 2)], player_of) for _ in range(50)]
+    values = [rng.normal(size=(shape.n_states, 1)) for shape in shapes]
+    look_up = LookUp.of_values(Trees.of(player_of, np.zeros(1), shapes, values), full=False)
     counts = []
-    for most in (0, 20_000, 1_000_000):
+    for most in (0, 20_000, 2_000_000):
         monkeypatch.setattr(merged_tables, "NUMBERS", most)
-        counts.append(len(MergedTables.of(look_up, 2).starts))
+        counts.append(len(MergedTables.of(look_up, 1).starts))
     assert counts[0] > counts[1] > counts[2]
