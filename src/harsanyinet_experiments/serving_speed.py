@@ -1,4 +1,4 @@
-"""What `bench speed` measures of models that have left the notebook: ONNX, numpy alone, a million rows from file to file.
+"""What `bench speed` measures of models that have left the notebook: ONNX, numpy alone, a million rows on disk.
 
 A measurement is a function without arguments; models are fitted by the caller, when the first of them needs one.
 """
@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ def jobs(
     for what, options in (("", {}), (" + all pairs", {"interactions": True})):
         yield (
             f"{OWN}{what}, by onnxruntime, from one array per column",
-            lambda options=options: _onnx(model(), test, us, batches, threads, options),
+            partial(_onnx, model, test, us, batches, threads, options),
         )
     yield f"{OWN}, with numpy alone, from a dict", lambda: _predictor(model(), test, us)
     yield "harsanyinet: import, load, one explained row with numpy alone, cold", lambda: _cold(model(), test)
@@ -76,7 +77,7 @@ def million_jobs(
         lambda: _parquet(model(), rows()),
     )
     for name, make in calls.items():
-        yield f"a million rows, {name}", lambda make=make: _once(make(), test, rows())
+        yield f"a million rows, {name}", partial(_once, make, test, rows)
 
 
 def feeds(model: Any, x: pd.DataFrame) -> dict[str, Any]:
@@ -89,8 +90,8 @@ def feeds(model: Any, x: pd.DataFrame) -> dict[str, Any]:
 
 
 def _onnx(
-    model: Any, test: pd.DataFrame, us: Callable[[Call, Any], float], batches: Sequence[int], threads: int,
-    options: dict[str, Any],
+    model: Callable[[], Any], test: pd.DataFrame, us: Callable[[Call, Any], float], batches: Sequence[int],
+    threads: int, options: dict[str, Any],
 ) -> dict[str, Any]:  # fmt: skip
     import onnxruntime
 
@@ -99,13 +100,18 @@ def _onnx(
     settings.intra_op_num_threads = threads
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.onnx")
-        model.to_onnx(path, **options)
+        model().to_onnx(path, **options)
         session = onnxruntime.InferenceSession(path, settings, providers=["CPUExecutionProvider"])
     found = {}
     for batch in batches:
-        given = feeds(model, test.iloc[:batch])
-        found[str(batch)] = us(lambda rows, given=given: session.run(None, given), test.iloc[:batch])
+        rows = test.iloc[:batch]
+        found[str(batch)] = us(partial(_run, session, feeds(model(), rows)), rows)
     return {"us": found, "onnxruntime": onnxruntime.__version__}
+
+
+def _run(session: Any, given: dict[str, Any], rows: Any) -> Any:
+    """All outputs for inputs that are there already; `rows` is what they were made of."""
+    return session.run(None, given)
 
 
 def _predictor(model: Any, test: pd.DataFrame, us: Callable[[Call, Any], float]) -> dict[str, Any]:
@@ -150,9 +156,10 @@ def _parquet(model: Any, rows: pd.DataFrame) -> dict[str, Any]:
     return {"seconds": min(seconds), "rows": len(rows)}
 
 
-def _once(call: Call, test: pd.DataFrame, rows: pd.DataFrame) -> dict[str, Any]:
+def _once(make: Callable[[], Call], test: pd.DataFrame, rows: Callable[[], pd.DataFrame]) -> dict[str, Any]:
     """Microseconds per row of one call, after a small one to warm up."""
+    call, million = make(), rows()
     call(test.iloc[:64])
     start = time.perf_counter()
-    call(rows)
-    return {"us": {str(MILLION): 1e6 * (time.perf_counter() - start) / len(rows)}}
+    call(million)
+    return {"us": {str(MILLION): 1e6 * (time.perf_counter() - start) / len(million)}}

@@ -12,6 +12,7 @@ from onnx_feeds import answers, elsewhere, feed, session_of
 
 from harsanyinet import HarsanyiClassifier, HarsanyiRegressor
 from harsanyinet.files import load_any
+from harsanyinet.serving import table_graphs
 
 N = 300
 QUICK = {"max_iter": 40, "learning_rate": 0.1, "random_state": 0, "n_jobs": 1, "progress": False}
@@ -209,6 +210,16 @@ def test_interactions_of_all_pairs(name, tmp_path):
     for i, pair in enumerate(pairs):
         members = tuple(model.players_.names.index(name) for name in pair)
         assert np.abs(said["interactions"][:, i] - index[members]).max() < 1e-12
+
+
+@pytest.mark.parametrize("length", [1, 32])
+@pytest.mark.parametrize("name", ["binary", "ten classes", "one column"])
+def test_sums_in_lists_as_with_many_columns_and_classes(name, length, tmp_path, monkeypatch):
+    monkeypatch.setattr(table_graphs, "_WIDE", 0)
+    monkeypatch.setattr(table_graphs, "_LIST", length)
+    model, x = CASES[name]()
+    model.to_onnx(tmp_path / "model.onnx", interactions=True)
+    compare(model, x, feed(model, x), session_of(tmp_path / "model.onnx"))
 
 
 def test_odd_names_and_levels(tmp_path):

@@ -27,6 +27,8 @@ TableModel = HarsanyiClassifier | HarsanyiRegressor
 RESERVED = ("present", "probabilities", "prediction", "label", "shapley", "base_values", "raw", "interactions")
 _NODE = ("treeids", "nodeids", "featureids", "modes", "values", "truenodeids", "falsenodeids")
 _TARGET = ("treeids", "nodeids", "ids", "weights")
+_WIDE = 100  # sums times outputs; above, adding up in lists is quicker than a product of matrices
+_LIST = 32
 
 
 def table_graph(model: TableModel, game: TreeGame, *, interactions: bool) -> tuple[Graph, dict[str, Any]]:
@@ -134,25 +136,48 @@ def _search(n_cuts: int) -> list[tuple[int, int, int]]:
 
 
 def add_sums(graph: Graph, places: str, merged: MergedTables, parts: Sequence[int]) -> list[str]:
-    """What the tables add up to, in parts of so many sums each: (rows, n) with one output, else (rows, n, K)."""
-    n_cells, width, k = merged.cells.shape
-    n_tables, total = len(merged.starts), sum(parts)
-    found = graph.node("Gather", [graph.constant(merged.cells.reshape(n_cells, width * k)), places], axis=0)
-    to = np.zeros((n_tables * width, total))
-    number = merged.sums.reshape(-1)
-    to[np.flatnonzero(number >= 0), number[number >= 0]] = 1.0
-    if k == 1:
-        lines = graph.node("Reshape", [found, graph.constant([-1, n_tables * width], np.int64)])
-        sums = graph.node("MatMul", [lines, graph.constant(to)])
-    else:  # one product of two matrices: of a batch of them, runtimes do not admit an empty one
-        apart = graph.node("Reshape", [found, graph.constant([-1, n_tables * width, k], np.int64)])
-        lines = graph.node("Transpose", [apart], perm=[0, 2, 1])
-        flat = graph.node("Reshape", [lines, graph.constant([-1, n_tables * width], np.int64)])
-        product = graph.node("MatMul", [flat, graph.constant(to)])
-        each = graph.node("Reshape", [product, graph.constant([-1, k, total], np.int64)])
+    """What the tables add up to, in parts of so many sums each: (rows, n) with one output, else (rows, n, K).
+
+    A line is what a table adds to one of its sums. Lines times a matrix of zeros and ones are the sums; where that
+    matrix would be wide, lines of the same sum are first added up in short lists.
+    """
+    cells, numbers = merged.cells, merged.sums
+    total, k = sum(parts), cells.shape[2]
+    wide = total * k > _WIDE
+    if wide and numbers.min() >= 0:  # lists are filled up with a line of zeros
+        cells = np.pad(cells, ((0, 0), (0, 1), (0, 0)))
+        numbers = np.pad(numbers, ((0, 0), (0, 1)), constant_values=-1)
+    found = graph.node("Gather", [graph.constant(cells.reshape(len(cells), -1)), places], axis=0)
+    owner = numbers.reshape(-1)
+    lines = graph.node("Reshape", [found, graph.constant([-1, len(owner), k], np.int64)])
+    if wide:
+        lists, owner = _lists(owner)
+        taken = graph.node("Gather", [lines, graph.constant(lists.reshape(-1), np.int64)], axis=1)
+        apart = graph.node("Reshape", [taken, graph.constant([-1, *lists.shape, k], np.int64)])
+        lines = graph.node("ReduceSum", [apart, graph.constant([2], np.int64)], keepdims=0)
+    if k > 1:
+        lines = graph.node("Transpose", [lines], perm=[0, 2, 1])
+    to = np.zeros((len(owner), total))
+    to[np.flatnonzero(owner >= 0), owner[owner >= 0]] = 1.0
+    # One product of two matrices: of a batch of them, runtimes do not admit an empty one.
+    flat = graph.node("Reshape", [lines, graph.constant([-1, len(owner)], np.int64)])
+    sums = graph.node("MatMul", [flat, graph.constant(to)])
+    if k > 1:
+        each = graph.node("Reshape", [sums, graph.constant([-1, k, total], np.int64)])
         sums = graph.node("Transpose", [each], perm=[0, 2, 1])
     used = [part for part in parts if part]
     return graph.nodes("Split", [sums, graph.constant(used, np.int64)], len(used), axis=1)
+
+
+def _lists(owner: Array) -> tuple[Array, Array]:
+    """Lines of the same sum in lists of equal length, filled up with a line that no sum has; the sum of each list."""
+    nobody, lists, sums = int(np.flatnonzero(owner < 0)[0]), [], []
+    for number in np.unique(owner[owner >= 0]).tolist():
+        own = np.flatnonzero(owner == number)
+        n_lists = -(-len(own) // _LIST)
+        lists.append(np.pad(own, (0, n_lists * _LIST - len(own)), constant_values=nobody).reshape(n_lists, _LIST))
+        sums += [number] * n_lists
+    return np.concatenate(lists), np.array(sums)
 
 
 def add_outputs(graph: Graph, model: TableModel, game: TreeGame, sums: Sequence[str], n_pairs: int) -> None:
