@@ -20,7 +20,6 @@ QUICK = {"max_iter": 30, "learning_rate": 0.1, "random_state": 0, "n_jobs": 1, "
 FORBIDDEN = ("pandas", "sklearn", "scipy", "numba", "torch", "safetensors", "tqdm", "joblib", "pyarrow")
 ALONE = """
 import sys, time
-start = time.perf_counter()
 class Blocker:
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] in FORBIDDEN:
@@ -32,7 +31,7 @@ from harsanyinet import load_predictor
 model = load_predictor(sys.argv[2])
 rows = [json.loads(line) for line in open(sys.argv[3])]
 first = model.explain(rows[0])
-seconds = time.perf_counter() - start
+seconds = time.process_time()  # from the start of the interpreter; what others do to the machine does not count
 ex = model.explain(rows)
 marginal = model.explain(rows, game="marginal")
 some = model.explain(rows, model.players[:2])
@@ -115,7 +114,7 @@ def test_a_cold_start_is_quick(tmp_path):
     (tmp_path / "rows.jsonl").write_text("\n".join(json.dumps(row) for row in records(x[:1])))
     command = [sys.executable, "-c", ALONE, ",".join(FORBIDDEN), tmp_path / "model.hnet", tmp_path / "rows.jsonl"]
     runs = [subprocess.run(command, capture_output=True, text=True, check=True).stdout for _ in range(5)]
-    assert min(json.loads(run)["seconds"] for run in runs) < 0.5  # the best of five, since others use the machine, too
+    assert min(json.loads(run)["seconds"] for run in runs) < 0.5  # the best of five
 
 
 @pytest.fixture(scope="module")
