@@ -23,6 +23,8 @@ PACKAGES = {
     "plots": "matplotlib",
     "shap": "shap",
     "shapiq": "shapiq",
+    "onnx": "onnx",
+    "mlflow": "mlflow",
 }
 """The package that stands for an extra."""
 

@@ -322,3 +322,42 @@ class TestWriteBeside:
         write(fails=False)
         assert (tmp_path / "a").read_bytes() == b"onetwo"
         assert names(tmp_path) == ["a"]
+
+
+def test_arrays_are_read_as_safetensors_reads_them(tmp_path):
+    from safetensors.numpy import load
+
+    rng = np.random.default_rng(0)
+    kinds = ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
+    arrays = {f"{kind} {i}": rng.integers(0, 2, shape).astype(kind) for kind in kinds
+              for i, shape in enumerate([(), (0,), (3,), (2, 0, 4), (2, 3)])}  # fmt: skip
+    save_arrays(tmp_path / "file", "model", arrays, {})
+    found, expected = load_arrays(tmp_path / "file", "model")[0], load((tmp_path / "file").read_bytes())
+    assert found.keys() == expected.keys() == arrays.keys()
+    for name, array in found.items():
+        assert array.dtype == expected[name].dtype
+        assert array.shape == expected[name].shape
+        assert array.flags.writeable
+        np.testing.assert_array_equal(array, arrays[name])
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"shape": [-3]}, {"shape": [True, 3]}, {"shape": [2**62, 4]}, {"shape": 3}, {"dtype": "F128"}, {"dtype": None},
+        {"data_offsets": [8, 32]}, {"data_offsets": [0, 16]}, {"data_offsets": [0, 24, 8]}, {"data_offsets": None},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_header_that_lies_is_damage(tmp_path, entry):
+    """Whatever a header says, nothing outside the array is read, and the sentence is the same."""
+    path = tmp_path / "file"
+    save_arrays(path, "model", {"a": np.arange(3.0)}, {})
+    data = path.read_bytes()
+    end = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:end])
+    header["a"] |= entry
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data[end:])
+    with pytest.raises(ModelFileError, match="damaged or cut short"):
+        load_arrays(path, "model")

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from harsanyinet.networks.attribution import Attribution
     from harsanyinet.networks.base import HarsanyiNet
     from harsanyinet.networks.mlp import HarsanyiMLP
+    from harsanyinet.serving.export import to_onnx
+    from harsanyinet.serving.predictor import load_predictor
     from harsanyinet.tables.estimators import HarsanyiClassifier, HarsanyiRegressor
 
 __version__ = "0.1.0"
@@ -29,7 +31,9 @@ __all__ = [
     "HarsanyiRegressor",
     "load",
     "load_official",
+    "load_predictor",
     "save",
+    "to_onnx",
     "verify",
 ]
 
@@ -45,7 +49,9 @@ _LATER = {
     "HarsanyiRegressor": "harsanyinet.tables.estimators",
     "load": "harsanyinet.loading",
     "load_official": "harsanyinet.images.official",
+    "load_predictor": "harsanyinet.serving.predictor",
     "save": "harsanyinet.loading",
+    "to_onnx": "harsanyinet.serving.export",
     "verify": "harsanyinet.explanations.certificate",
 }
 

@@ -58,6 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_streaming(commands)
     _add_score(commands.add_parser("score", help="how good a model is on rows whose target is known"))
     _add_verify(commands.add_parser("verify", help="certify a model's values on some rows by brute force"))
+    _add_export(commands.add_parser("export", help="write a model as an ONNX file that predicts and explains anywhere"))
     reproduce = commands.add_parser("reproduce", help="rerun a table or figure of the paper and set ours beside it")
     reproduce.add_argument(
         "name",
@@ -134,7 +135,7 @@ def _add_streaming(commands: Any) -> None:
             )  # fmt: skip
         _add_ids(command, "columns that name the rows; they are put before the result")
         _add_reading(command, "; as in fit")
-        command.add_argument("--chunk", type=int, default=5000, metavar="N", help="rows at a time (default: 5000)")
+        command.add_argument("--chunk", type=int, default=20_000, metavar="N", help="rows at a time (default: 20000)")
         command.add_argument("--threads", type=int, metavar="N", help="default: as in fit")
         command.set_defaults(run=run)
 
@@ -160,6 +161,20 @@ def _add_verify(verify: argparse.ArgumentParser) -> None:
     verify.add_argument("--double", action="store_true", help="convert a network to float64 first")
     verify.add_argument("-o", "--out", type=Path, help="also write the certificate as JSON")
     verify.set_defaults(run=_verify)
+
+
+def _add_export(export: argparse.ArgumentParser) -> None:
+    export.add_argument("model", type=Path, help="a model file")
+    export.add_argument("out", type=Path, help="the ONNX file to write, such as model.onnx")
+    export.add_argument(
+        "--game", choices=["missing", "marginal", "baseline"], default="missing",
+        help="what happens to columns outside a coalition, as in explain; or they are as in the row of --baseline",
+    )  # fmt: skip
+    export.add_argument("--baseline", type=Path, metavar="TABLE", help="a table whose first row is compared with")
+    export.add_argument("--interactions", action="store_true", help="also those of all pairs of columns")
+    export.add_argument("--verify", type=Path, metavar="TABLE", help="rows to verify the model on; the file says so")
+    _add_reading(export, "; as in fit")
+    export.set_defaults(run=_export)
 
 
 def _add_bench(bench: argparse.ArgumentParser) -> None:
@@ -260,6 +275,23 @@ def _verify(arguments: argparse.Namespace) -> int:
         files.write_beside(arguments.out, (certificate.to_json() + "\n").encode())
     print(certificate)
     return 0 if certificate.passed else 1
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    from harsanyinet import files
+    from harsanyinet.batch.runs import first_row, verify_file
+    from harsanyinet.serving.export import export_file
+
+    inputs = [place for place in (arguments.model, arguments.baseline, arguments.verify) if place is not None]
+    files.check_place(arguments.out, inputs)
+    reading, options = _some(arguments, *_READING), _some(arguments, "game", "interactions")
+    if arguments.baseline is not None:
+        options["baseline"] = first_row(arguments.model, arguments.baseline, **reading)
+    if arguments.verify is not None:
+        options["certificate"] = verify_file(arguments.model, arguments.verify, say=_say, **reading)
+    size = export_file(arguments.model, arguments.out, **options)
+    print(f"{arguments.out}: {size / 1e6:.1f} MB")
+    return 0
 
 
 def _experiment(name: str) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import math
 import os
 import shutil
 import tempfile
@@ -18,11 +19,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.numpy import load, save
 
 _FORMAT = "harsanyinet"
 _VERSION = "1"
+_DTYPES = {
+    "BOOL": "?", "I8": "i1", "I16": "<i2", "I32": "<i4", "I64": "<i8", "U8": "u1", "U16": "<u2", "U32": "<u4",
+    "U64": "<u8", "F16": "<f2", "F32": "<f4", "F64": "<f8",
+}  # fmt: skip
 _MAX_HEADER = 100_000_000  # safetensors writes a longer header, and then refuses to read it
 
 
@@ -122,20 +125,20 @@ def save_arrays(
     Raises:
         ValueError: An array or the meta cannot be stored.
     """
-    ready: dict[str, NDArray[Any]] = {}
-    for name, array in arrays.items():
-        if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8 or name == "__metadata__":
-            raise ValueError(
-                "arrays must be boolean, integer or floating point of at most 64 bits and not be called __metadata__, "
-                f"however: {name!r} is {array.dtype}"
-            )
-        ready[name] = np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
+    ready = _ready(arrays)
+    from safetensors.numpy import save
+
     text = _strict_json(meta)
     tags = {"format": _FORMAT, "kind": kind, "version": _VERSION, "meta": text, "sha256": _checksum(kind, text, ready)}
     data = save(ready, metadata=tags)
     if (size := int.from_bytes(data[:8], "little")) > _MAX_HEADER:
         raise ValueError(f"meta and names must fit in {_MAX_HEADER} bytes, however: they take {size}")
     write_beside(path, data)
+
+
+def checksum(kind: str, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, object]) -> str:
+    """The SHA-256 that a file of these arrays and this meta carries."""
+    return _checksum(kind, _strict_json(meta), _ready(arrays))
 
 
 def load_arrays(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
@@ -176,8 +179,10 @@ def load_any(
     data = path.read_bytes()
     if data[8:9] != b"{":  # the length of the header, 8 bytes; the header, JSON; the arrays
         raise wrong("is not a safetensors file")
+    start = 8 + int.from_bytes(data[:8], "little")
     try:
-        tags = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")]).get("__metadata__")
+        header = json.loads(data[8:start])
+        tags = header.get("__metadata__")
     except (ValueError, RecursionError) as error:
         raise damaged from error
 
@@ -195,14 +200,50 @@ def load_any(
         raise wrong(f"holds {_a(found)}, not {_a(what)}")
 
     try:
-        arrays: dict[str, NDArray[Any]] = load(data)
+        arrays = _read(data, header, start)
         meta = json.loads(tags["meta"])
         whole = version == _VERSION and tags["sha256"] == _checksum(found, tags["meta"], arrays)
-    except (SafetensorError, ValueError, KeyError, OverflowError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise damaged from error
     if not whole or not isinstance(meta, dict):
         raise damaged
     return found, arrays, meta
+
+
+def _ready(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Arrays as they stand in a file: little-endian, in C order."""
+    ready: dict[str, NDArray[Any]] = {}
+    for name, array in arrays.items():
+        if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8 or name == "__metadata__":
+            raise ValueError(
+                "arrays must be boolean, integer or floating point of at most 64 bits and not be called __metadata__, "
+                f"however: {name!r} is {array.dtype}"
+            )
+        ready[name] = np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
+    return ready
+
+
+def _read(data: bytes, header: Mapping[str, Any], start: int) -> dict[str, NDArray[Any]]:
+    """The arrays of a safetensors file from its header: each where it says, one after another, and nothing else.
+
+    Raises:
+        ValueError: They do not fit the file.
+    """
+    arrays: dict[str, NDArray[Any]] = {}
+    end = start
+    places = {name: entry for name, entry in header.items() if name != "__metadata__"}
+    for name, entry in sorted(places.items(), key=lambda item: item[1]["data_offsets"]):
+        dtype, shape = np.dtype(_DTYPES[entry["dtype"]]), tuple(entry["shape"])
+        first, last = entry["data_offsets"]
+        if not all(type(n) is int and n >= 0 for n in (*shape, first, last)) or start + first != end:
+            raise ValueError(f"{name!r} is not where it should be")
+        if last - first != math.prod(shape) * dtype.itemsize:
+            raise ValueError(f"{name!r} has another size than it says")
+        arrays[name] = np.frombuffer(data[start + first : start + last], dtype=dtype).reshape(shape).copy()
+        end = start + last
+    if end != len(data):
+        raise ValueError("the arrays end before the file does")
+    return arrays
 
 
 def _a(kind: str) -> str:

@@ -25,18 +25,18 @@ from threadpoolctl import threadpool_limits
 from harsanyinet import HarsanyiClassifier
 from harsanyinet.datasets import load_census
 from harsanyinet.explanations.certificate import versions
-from harsanyinet_experiments import models, results
+from harsanyinet_experiments import models, results, serving_speed
 from harsanyinet_experiments.models import as_categories
 from harsanyinet_experiments.runner import Ledger
+from harsanyinet_experiments.serving_speed import OWN
 
 BATCHES = (1, 4096)
 TREES = 200
 FEW = 2
-OWN = "harsanyinet: predict + values"
 WHAT = (
     "microseconds per row, medians, or seconds of what happens once; shap's interventional trees see the columns of "
     "numbers only, WOODELF categories by number, the black-box explainers two rows of the LightGBM model; EBM has one "
-    "bag; cold: in a process of its own"
+    "bag; cold: in a process of its own; a million rows: once, drawn from the test rows"
 )
 Call = Callable[[Any], Any]
 
@@ -62,10 +62,11 @@ def ledger(out: Path) -> Ledger:
 def ratios(records: list[dict[str, Any]]) -> dict[str, float]:
     """Time of everything over that of our predictions with values, by size of the batch."""
     us = {(r["name"], b): t for r in records for b, t in r.get("us", {}).items()}
+    own = {batch: value for (name, batch), value in us.items() if name.endswith(OWN)}
     return {
-        f"{name} / {OWN}, batch {batch}": value / us[OWN, batch]
+        f"{name} / {OWN}, batch {batch}": value / own[batch]
         for (name, batch), value in us.items()
-        if (OWN, batch) in us and name != OWN
+        if batch in own and not name.endswith(OWN)
     }
 
 
@@ -100,6 +101,7 @@ def _jobs(quick: bool, threads: int) -> Iterator[tuple[str, Callable[[], dict[st
     yield f"{OWN}, from an array of numbers", lambda: {"us": {"1": _us(model("array").explain, numbers)}}
     yield "harsanyinet: first explanation without a compile cache, cold", partial(_first_call, model, ours, test[:4096])
     yield "harsanyinet explain of a file of 100 rows, cold", partial(_command, model, ours, test[:100])
+    yield from serving_speed.jobs(lambda: model(ours), test, lambda call, x: _us(call, x), BATCHES, threads)
     coded = as_categories(train)
     yield "lightgbm: predict", timed(lambda: lambda x: model("lightgbm").predict_proba(coded(x)))
     yield "lightgbm: pred_contrib", timed(lambda: lambda x: model("lightgbm").predict(coded(x), pred_contrib=True))
@@ -126,6 +128,16 @@ def _jobs(quick: bool, threads: int) -> Iterator[tuple[str, Callable[[], dict[st
         timed(lambda: _black_box("KernelExplainer", model("lightgbm"), train, coded), (FEW,)),
     )
     yield "shap permutation", timed(lambda: _black_box("PermutationExplainer", model("lightgbm"), train, coded), (FEW,))
+    yield from serving_speed.million_jobs(
+        {
+            OWN: explained(ours),
+            "ebm: eval_terms": lambda: model("ebm").eval_terms,
+            "catboost: ShapValues": lambda: partial(_catboost, model("catboost"), "ShapValues"),
+            "shap tree: one background row": lambda: _tree_explainer(model("hist"), coded(train.iloc[:1]), coded),
+            "lightgbm: pred_contrib": lambda: lambda x: model("lightgbm").predict(coded(x), pred_contrib=True),
+        },
+        lambda: model(ours), test, 3000 if quick else serving_speed.MILLION,
+    )  # fmt: skip
     for n in (10, 30, 100, 300, 1000):
         yield f"harsanyinet, {n} columns", partial(_sized, n, quick, threads)
 

@@ -15,6 +15,7 @@ from shop_files import FEATURES, SMALL, run, shop, table
 
 import harsanyinet
 from harsanyinet import HarsanyiClassifier, HarsanyiRegressor, load, save, verify
+from harsanyinet.batch import runs
 from harsanyinet.tables.tree_games import TreeDividends
 from harsanyinet.tables.trees import Trees
 
@@ -391,3 +392,33 @@ def test_tables_need_no_torch_and_few_rows_no_numba(store, tmp_path, command):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=store)
     assert done.stderr.splitlines()[-1] == ("0 numba" if command == "fit" else "0")
+
+
+def test_two_threads_write_what_one_does(store, tmp_path, capsys):
+    odd = shop().assign(colour=["mauve", *shop()["colour"][1:-1], "mauve"])
+    odd.to_csv(tmp_path / "odd.csv", index=False)
+    said = []
+    for threads in (1, 2):
+        out = tmp_path / f"{threads}.csv"
+        options = ("-o", out, "--chunk", 7, "--threads", threads)
+        said.append((*run(capsys, "explain", store / "price.hnet", tmp_path / "odd.csv", *options), out.read_text()))
+    assert said[0] == said[1]
+    assert "in 2 rows" in said[0][2]
+    assert len(table(said[0][3])) == 200
+
+
+def test_a_mistake_beside_the_reading_leaves_nothing(store, tmp_path, capsys, monkeypatch):
+    real, calls = runs._explained, []
+
+    def third(model, frame, game):
+        calls.append(len(frame))
+        if len(calls) == 3:
+            raise ValueError("the third part is wrong")
+        return real(model, frame, game)
+
+    monkeypatch.setattr(runs, "_explained", third)
+    options = ("-o", tmp_path / "out.csv", "--chunk", 20, "--threads", 2)
+    code, out, err = run(capsys, "explain", store / "price.hnet", store / "shop.csv", *options)
+    assert (code, out, err) == (2, "", "harsanyinet: the third part is wrong\n")
+    assert len(calls) < 10
+    assert list(tmp_path.iterdir()) == []

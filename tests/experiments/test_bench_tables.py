@@ -62,7 +62,20 @@ def test_speed_goes_on_where_it_stopped_and_gives_ratios(tmp_path, monkeypatch):
     assert "| lightgbm: pred_contrib | 330 | 500.0 | 100 |" in document_tables.speed(found)
 
 
+def test_a_million_rows_are_compared_with_a_million_of_ours():
+    rows = [
+        {"name": "harsanyinet: predict + values", "us": {"1": 110.0, "4096": 5.0}},
+        {"name": "a million rows, harsanyinet: predict + values", "us": {"1000000": 8.0}},
+        {"name": "a million rows, lightgbm: pred_contrib", "us": {"1000000": 800.0}},
+    ]
+    name = "a million rows, lightgbm: pred_contrib / harsanyinet: predict + values, batch 1000000"
+    assert bench_speed.ratios(rows) == {name: 100.0}
+    assert "| a million rows, lightgbm: pred_contrib |  | 800.0 | 100 |" in document_tables.speed({"rows": rows})
+
+
 @pytest.mark.slow
+@pytest.mark.needs("onnx", "pyarrow")
+@pytest.mark.filterwarnings("ignore::harsanyinet.tables.frames.UnseenCategoryWarning")  # few rows were fitted on
 def test_our_own_speed_is_measured(monkeypatch):
     """Every measurement of ours, on a small part of Census."""
     monkeypatch.setattr(bench_speed, "BATCHES", (1, 64))
@@ -80,14 +93,22 @@ def test_our_own_speed_is_measured(monkeypatch):
     monkeypatch.setattr(bench_speed.subprocess, "run", run)
     jobs = dict(bench_speed._jobs(quick=True, threads=1))
     ours = [name for name in jobs if name.startswith("harsanyinet: ")]
-    assert len(ours) == 8
+    assert len(ours) == 13
     found = {name: jobs[name]() for name in ours}
-    once = {name: row for name, row in found.items() if "seconds" in row}
-    assert list(once) == ["harsanyinet: first explanation without a compile cache, cold"]
+    once = {name: row for name, row in found.items() if "us" not in row}
+    assert list(once) == [
+        "harsanyinet: first explanation without a compile cache, cold",
+        "harsanyinet: import, load, one explained row with numpy alone, cold",
+        "harsanyinet: size of the files",
+    ]
+    assert set(once["harsanyinet: size of the files"]["megabytes"]) == {"model", "ONNX", "ONNX with all pairs"}
     ((before, after),) = compiled
     assert before == 0 < after  # something was compiled
     assert {tuple(row["us"]) for name, row in found.items() if name not in once} == {("1", "64"), ("1",)}
     assert jobs["harsanyinet explain of a file of 100 rows, cold"]() == {"seconds": 1e-6}
+    written = jobs["harsanyinet explain of a million rows, Parquet to Parquet, two threads"]()
+    assert written["rows"] == 3000  # quick
+    assert list(jobs["a million rows, harsanyinet: predict + values"]()["us"]) == ["1000000"]
     sized = bench_speed._sized(5, quick=True, threads=1)
     assert sized["explain_us"] == sized["predict_us"] == 1.0
     assert sized["coalitions"] >= 5

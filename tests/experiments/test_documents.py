@@ -23,8 +23,12 @@ def result(name):
     return json.loads((ROOT / "results" / f"{name}.json").read_text())
 
 
+NEEDS = {"docs/EXPORT.md": ("onnx", "mlflow")}
+MARKED = [pytest.param(page, marks=pytest.mark.needs(*NEEDS.get(page, ()))) for page in WITH_BLOCKS]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("page", WITH_BLOCKS)
+@pytest.mark.parametrize("page", MARKED)
 def test_the_blocks_run_in_order_and_print_what_stands_below_them(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = (ROOT / page).read_text()

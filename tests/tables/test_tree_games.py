@@ -202,14 +202,13 @@ def test_predictions_by_numpy_and_by_kernels(n_rows, absent):
 
 @pytest.mark.parametrize("name", GAMES)
 @pytest.mark.parametrize("absent", [0.0, 0.3])
-def test_values_by_numpy_and_by_kernels(name, absent, monkeypatch):
+def test_values_by_numpy_and_by_kernels(name, absent):
     case = many_trees()
     game = game_of(case, name)
     rows = random_bins(np.random.default_rng(2), case.player_of, 2500, absent)
     weights = csr_array(np.random.default_rng(3).normal(size=(len(game.coalitions), 7)))
     look_up = game.look_up(weights, full=absent == 0)
     by_kernel = look_up.apply(rows)
-    monkeypatch.setattr(look_ups, "NUMPY_CELLS", 1000)  # pieces of a few rows
     np.testing.assert_array_equal(look_up._apply_to_few(rows), by_kernel)
     dividends = np.asarray(TreeDividends(game, rows[:, :50]).array())
     expected = np.einsum("bck,cn->nkb", dividends, weights.toarray()).reshape(14, 50)
@@ -302,9 +301,10 @@ def test_paths_lead_to_states(case):
     trees = case.trees
     shapes = [trees.shape(t) for t in range(len(trees))]
     every = Paths.to_all(shapes)
-    assert every.states(case.rows).tolist() == [trees.states(case.rows, t).tolist() for t in range(len(trees))]
+    found = np.array([every.states_of(row) for row in case.rows.T]).T
+    assert found.tolist() == [trees.states(case.rows, t).tolist() for t in range(len(trees))]
     full = random_bins(np.random.default_rng(0), case.player_of, 5, 0.0)
-    found = Paths.to_full(shapes).states(full)
+    found = np.array([Paths.to_full(shapes).states_of(row) for row in full.T]).T
     for t, shape in enumerate(shapes):
         among = np.cumsum(~shape.has_absent) - 1  # the number of a state among those with nobody absent
         assert found[t].tolist() == among[trees.states(full, t)].tolist()

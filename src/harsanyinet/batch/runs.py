@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Literal, Unpack
@@ -28,10 +29,14 @@ from harsanyinet.tables.columns import Column, code_frame
 from harsanyinet.tables.estimators import HarsanyiClassifier, HarsanyiRegressor
 from harsanyinet.tables.frames import UnseenCategoryWarning
 from harsanyinet.tables.history import scores_of
+from harsanyinet.threads import count_threads
 
 Game = Literal["missing", "marginal"]
 TableModel = HarsanyiClassifier | HarsanyiRegressor
 Say = Callable[[str], object]
+
+CHUNK = 20_000
+"""Rows that are read at a time: fewer cost more by the call, more take memory."""
 
 
 def predict_file(
@@ -40,7 +45,7 @@ def predict_file(
     out: Place | None = None,
     *,
     ids: Sequence[str] = (),
-    chunk: int = 5000,
+    chunk: int = CHUNK,
     threads: int | None = None,
     say: Say = lambda text: None,
     progress: bool = True,
@@ -75,7 +80,7 @@ def explain_file(
     *,
     game: Game = "missing",
     ids: Sequence[str] = (),
-    chunk: int = 5000,
+    chunk: int = CHUNK,
     threads: int | None = None,
     say: Say = lambda text: None,
     progress: bool = True,
@@ -177,6 +182,14 @@ def verify_file(
         return verify(loaded, _input(loaded, frame), max_rows=max_rows)
 
 
+def first_row(model: Place, data: Place, **reading: Unpack[Reading]) -> Any:
+    """The first row of a table file, as the model of a model file takes it."""
+    loaded = _table_model(model)
+    with seekable(data) as path:
+        frame = next(read_rows_for(loaded.columns_, path, rows=1, **reading))
+    return _input(loaded, frame)
+
+
 # Steps ---------------------------------------------------------------------------------------------------------------
 
 
@@ -253,12 +266,31 @@ def _stream(
         writing_table(out) as write,
         bar(stage, count_rows(rows), progress=progress, unit_scale=True) as shown,
     ):
-        for frame in read_rows_for(model.columns_, rows, rows=chunk, keep=ids, **reading):
-            write(_named(answer(model, _input(model, frame[names])), frame[list(ids)]))
+        frames = read_rows_for(model.columns_, rows, rows=chunk, keep=ids, **reading)
+        for frame, result in _ahead(lambda frame: answer(model, _input(model, frame[names])), frames, model.n_jobs):
+            write(_named(result, frame[list(ids)]))
             note()
             done += len(frame)
             shown.update(len(frame))
     return done
+
+
+def _ahead(
+    work: Callable[[pd.DataFrame], pd.DataFrame], frames: Iterator[pd.DataFrame], n_jobs: int | None
+) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
+    """Frames and what comes of them, in order; with two threads, one is worked on while others are read and written."""
+    if count_threads(n_jobs) < 2:
+        yield from ((frame, work(frame)) for frame in frames)
+        return
+    with ThreadPoolExecutor(1) as pool:
+        before: tuple[pd.DataFrame, Future[pd.DataFrame]] | None = None
+        for frame in frames:
+            now = (frame, pool.submit(work, frame))
+            if before is not None:
+                yield before[0], before[1].result()
+            before = now
+        if before is not None:
+            yield before[0], before[1].result()
 
 
 def _named(result: pd.DataFrame, ids: pd.DataFrame) -> pd.DataFrame:

@@ -12,17 +12,26 @@ from fractions import Fraction
 from functools import cache
 from itertools import combinations
 from math import comb
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, hstack
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 Coalitions = NDArray[np.bool_]
 Array = NDArray[Any]
 
 INDICES = ("SV", "BV", "SII", "BII", "STII", "k-SII", "FSII", "Moebius")
 MAX_TERMS = 50_000_000
+
+
+def _sparse(entries: Any, shape: tuple[int, int] | None = None) -> csr_array:
+    """A sparse matrix; scipy is imported where one is needed, since not everything here does."""
+    from scipy.sparse import csr_array
+
+    return csr_array(entries, shape=shape)
 
 
 @dataclass(frozen=True)
@@ -117,7 +126,9 @@ def index_weights(coalitions: Coalitions, name: str, order: int) -> tuple[list[t
         subsets, weights = _subset_weights(coalitions, sizes, name, order, s)
         sets.extend(map(tuple, subsets.tolist()))
         parts.append(weights)
-    return sets, csr_array(hstack(parts, format="csr"))
+    from scipy.sparse import hstack
+
+    return sets, _sparse(hstack(parts, format="csr"))
 
 
 def _counts(sizes: Array) -> Iterator[tuple[int, int]]:
@@ -138,7 +149,7 @@ def _subset_weights(coalitions: Coalitions, sizes: Array, name: str, order: int,
         weights.append(np.full(len(owners[-1]), weight(name, order, s, t)))
     different, inverse = np.unique(np.concatenate(members), axis=0, return_inverse=True)
     entries = (np.concatenate(weights), (np.concatenate(owners), inverse.reshape(-1)))
-    return different, csr_array(entries, shape=(len(coalitions), len(different)))
+    return different, _sparse(entries, shape=(len(coalitions), len(different)))
 
 
 def times_sparse(dividends: Array, matrix: Any) -> Array:
@@ -152,7 +163,7 @@ def times_sparse(dividends: Array, matrix: Any) -> Array:
 def shares(coalitions: Coalitions) -> csr_array:
     """(C, P): 1/|T| for the members of T. Dividends times shares are Shapley values (Theorem 1)."""
     rows, columns = np.nonzero(coalitions)
-    return csr_array((1 / coalitions.sum(axis=1)[rows], (rows, columns)), shape=coalitions.shape)
+    return _sparse((1 / coalitions.sum(axis=1)[rows], (rows, columns)), shape=coalitions.shape)
 
 
 def group_shares(coalitions: Coalitions, groups: Coalitions) -> csr_array:
@@ -166,11 +177,11 @@ def owen_shares(coalitions: Coalitions, groups: Coalitions) -> csr_array:
     group_of = groups.argmax(axis=0)
     rows, columns = np.nonzero(coalitions)
     met = (members > 0).sum(axis=1)[rows]
-    return csr_array((1 / (met * members[rows, group_of[columns]]), (rows, columns)), shape=coalitions.shape)
+    return _sparse((1 / (met * members[rows, group_of[columns]]), (rows, columns)), shape=coalitions.shape)
 
 
 def _members_in(coalitions: Coalitions, groups: Coalitions) -> Array:
-    return np.asarray(csr_array(coalitions.astype(float)) @ groups.T.astype(float))
+    return np.asarray(_sparse(coalitions.astype(float)) @ groups.T.astype(float))
 
 
 def inside(coalitions: Coalitions, present: Coalitions) -> Coalitions:
@@ -202,7 +213,7 @@ def unite_coalitions(coalitions: Coalitions) -> tuple[Coalitions, NDArray[np.int
 def sum_by(dividends: Array, position: NDArray[np.intp], n: int) -> Array:
     """Adds the columns of (B, R, K) that share a position: (B, n, K). Positions of -1 are left out."""
     keep = np.flatnonzero(position >= 0)
-    matrix = csr_array((np.ones(len(keep)), (keep, position[keep])), shape=(len(position), n))
+    matrix = _sparse((np.ones(len(keep)), (keep, position[keep])), shape=(len(position), n))
     return times_sparse(dividends, matrix)
 
 
@@ -220,4 +231,4 @@ def restriction(coalitions: Coalitions, players: list[int]) -> tuple[Coalitions,
     united, position = unite_coalitions(coalitions[:, players])
     target = np.where(position < 0, len(united), position)
     entries = (np.ones(len(target)), (np.arange(len(target)), target))
-    return united, csr_array(entries, shape=(len(target), len(united) + 1))
+    return united, _sparse(entries, shape=(len(target), len(united) + 1))

@@ -316,6 +316,12 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         """Writes the model to one file; `harsanyinet.load` reads it and runs no code from it."""
         files.save_arrays(path, type(self).__name__, *self.to_arrays())
 
+    def to_onnx(self, path: str | os.PathLike[str], **options: Any) -> None:
+        """Writes an ONNX file that predicts and explains without this package; see `harsanyinet.to_onnx`."""
+        import harsanyinet  # the room that exports stands above this one: through the front door
+
+        harsanyinet.to_onnx(self._fitted(), path, **options)
+
     def to_arrays(self) -> tuple[dict[str, Array], dict[str, Any]]:
         """The fitted model as arrays and JSON."""
         arrays, network = self._fitted().network_.to_arrays()

@@ -195,6 +195,12 @@ class HarsanyiNet(nn.Module, ABC):
         """Writes the network to one file; `harsanyinet.load` reads it and runs no code from it."""
         files.save_arrays(path, type(self).__name__, *self.to_arrays())
 
+    def to_onnx(self, path: str | PathLike[str], **options: Any) -> None:
+        """Writes an ONNX file that predicts and explains without this package; see `harsanyinet.to_onnx`."""
+        import harsanyinet  # the room that exports stands above this one: through the front door
+
+        harsanyinet.to_onnx(self, path, **options)
+
     def to_arrays(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """The network as arrays and JSON."""
         if self.unstorable is not None:

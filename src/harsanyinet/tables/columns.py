@@ -11,14 +11,18 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
+from harsanyinet.tables.cells import UnseenCategoryWarning, is_missing, number_as_text, time_of
 from harsanyinet.tables.dates import PARTS, as_times, parts_of
-from harsanyinet.tables.frames import Floats, Kind, UnseenCategoryWarning, as_numbers, as_texts
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from harsanyinet.tables.frames import Floats, Kind
 
 Array = NDArray[Any]
 MANY_ROWS = 2048  # from here on compiled loops pay
@@ -71,6 +75,8 @@ class Column:
     @cached_property
     def index(self) -> pd.Index[Any]:
         """The categories, to look them up in."""
+        import pandas as pd
+
         return pd.Index(self.levels, dtype=object)
 
     def code(self, values: Any, out: Array) -> None:
@@ -83,6 +89,8 @@ class Column:
             for part, own in zip(self.parts, out, strict=True):
                 part.code_numbers(numbers[PARTS.index(part.name)], own)
             return
+        from harsanyinet.tables.frames import as_numbers
+
         self.code_numbers(as_numbers(values, self.name), out[0])
 
     def code_numbers(self, numbers: Floats, out: Array) -> None:
@@ -100,13 +108,33 @@ class Column:
 
     def code_one(self, value: Any) -> list[int]:
         """The bins of one value, without a frame."""
-        nothing = [1 if self.missing else 0] * self.n_codes
-        if value is None or value is pd.NA or value != value:
-            return nothing
-        if self.kind == "number" and isinstance(value, float | int | np.number) and abs(float(value)) < np.inf:
+        if is_missing(value):
+            return [1 if self.missing else 0] * self.n_codes
+        is_number = isinstance(value, float | int | np.number | np.bool_)
+        if self.kind == "number" and is_number and abs(float(value)) < np.inf:
             return [self.first + bisect_left(self._border_list, float(value))]
-        if self.kind == "category" and isinstance(value, str) and value in self._bins_of_level:
-            return self._bins_of_level[value]
+        if self.kind == "category" and (is_number or isinstance(value, str)):
+            text = value if isinstance(value, str) else number_as_text(value)
+            if text not in self._bins_of_level:
+                warnings.warn(UnseenCategoryWarning.of(self.name, value, 1), stacklevel=2)
+            return self._bins_of_level.get(text, [0] * self.n_codes)
+        if self.kind == "date":
+            with suppress(ValueError, TypeError):  # frames have the better words, and read more
+                return self._code_time(time_of(value, self.form))
+        return self._code_odd(value)
+
+    def _code_time(self, time: np.datetime64) -> list[int]:
+        numbers = dict(zip(PARTS, parts_of(np.array([time]))[:, 0].tolist(), strict=True))
+        return [bin for part in self.parts for bin in part.code_one(numbers[part.name])]
+
+    def _code_odd(self, value: Any) -> list[int]:
+        """As a column of one row, where there is pandas."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise ValueError(
+                f"column {self.name!r} must hold a {self.kind}, as it did in fit, however: {value!r}"
+            ) from None
         out = np.empty((self.n_codes, 1), dtype=np.uint8)
         self.code(pd.Series([value]), out)
         return [int(b) for b in out[:, 0]]
@@ -120,6 +148,10 @@ class Column:
         return dict(zip(self.levels, self.level_bins.tolist(), strict=True))
 
     def _code_categories(self, values: pd.Series[Any], out: Array) -> None:
+        import pandas as pd
+
+        from harsanyinet.tables.frames import as_texts
+
         if values.dtype != object:  # look up the few categories, not the many values
             if isinstance(values.dtype, pd.CategoricalDtype):
                 codes, different = values.cat.codes.to_numpy(), values.cat.categories
@@ -141,6 +173,8 @@ class Column:
 
     def _find(self, texts: Array) -> NDArray[np.intp]:
         """The position of each category among the levels, -1 where it was not there in fit."""
+        import pandas as pd
+
         return self.index.get_indexer(pd.Index(texts, dtype=object))
 
 

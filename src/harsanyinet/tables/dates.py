@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import re
 from datetime import date
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
+
+from harsanyinet.tables.cells import ISO
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 PARTS = ("trend", "year", "month", "weekday", "hour")
 """Days since 1970 with their fraction, the year, months from 1, weekdays from Monday = 0, hours from 0."""
-ISO = "ISO8601"
 
 Times = NDArray[np.datetime64]
 
 
 def holds_dates(values: pd.Series[Any]) -> bool:
     """Whether the type of a column, or of the objects in it, says that these are dates."""
+    import pandas as pd
+
     if isinstance(values.dtype, pd.CategoricalDtype):
         return False
     if values.dtype.kind == "M" or str(values.dtype).startswith(("date", "timestamp")):  # of pandas, of arrow
@@ -31,6 +36,8 @@ def holds_dates(values: pd.Series[Any]) -> bool:
 
 def format_of(values: pd.Series[Any]) -> str | None:
     """The format of texts all of which are dates with day, month and year; None if one is not."""
+    import pandas as pd
+
     different = pd.Series(pd.unique(values.dropna()))
     if not len(different) or not all(isinstance(text, str) for text in different):
         return None
@@ -45,6 +52,8 @@ def format_of(values: pd.Series[Any]) -> str | None:
 
 
 def _parsed(texts: pd.Series[Any], form: str) -> pd.Series[Any]:
+    import pandas as pd
+
     return pd.to_datetime(texts.str.strip(), format=form, errors="coerce", utc=True)
 
 
@@ -56,6 +65,8 @@ def as_times(values: pd.Series[Any], name: str, form: str = "") -> Times:
         name: Of the column.
         form: The format of texts; none where there were no texts in fit.
     """
+    import pandas as pd
+
     if not values.notna().any():
         return np.full(len(values), np.datetime64("NaT", "us"))
     is_text = isinstance(values.dropna().iloc[0], str)
@@ -76,9 +87,8 @@ def as_times(values: pd.Series[Any], name: str, form: str = "") -> Times:
 
 def parts_of(times: Times) -> NDArray[np.float64]:
     """(5, rows) the numbers of `PARTS`, NaN where missing."""
-    index = pd.DatetimeIndex(times)
     trend = times.astype(np.int64) / 86_400e6
-    others = (index.year, index.month, index.day_of_week, index.hour)
-    parts = np.stack([trend, *(np.asarray(part, dtype=np.float64) for part in others)])
+    year, month, day, hour = (times.astype(f"M8[{unit}]").astype(np.int64) for unit in "YMDh")
+    parts = np.stack([trend, year + 1970, month % 12 + 1, (day + 3) % 7, hour % 24])  # 1970 began on a Thursday
     parts[:, np.isnat(times)] = np.nan
     return parts

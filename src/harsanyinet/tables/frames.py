@@ -12,28 +12,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from harsanyinet.tables.cells import UnseenCategoryWarning as UnseenCategoryWarning
+from harsanyinet.tables.cells import number_as_text
 from harsanyinet.tables.dates import holds_dates
 
 Kind = Literal["number", "category", "date"]
 Floats = NDArray[np.float64]
-
-
-class UnseenCategoryWarning(UserWarning):
-    """A column holds categories that were not there when the model was fitted; they count as absent."""
-
-    column: str = ""
-    example: object = None
-    n_rows: int = 0
-
-    @classmethod
-    def of(cls, column: str, example: object, n_rows: int) -> UnseenCategoryWarning:
-        """With its message, and what it says as attributes for whoever adds up several of them."""
-        warning = cls(
-            f"column {column!r} holds categories that were not there in fit, such as {example!r}, in {n_rows} rows; "
-            "they count as absent"
-        )
-        warning.column, warning.example, warning.n_rows = column, example, n_rows
-        return warning
 
 
 class ColumnWarning(UserWarning):
@@ -137,10 +121,10 @@ def as_texts(values: pd.Series[Any] | pd.Index[Any], name: str) -> NDArray[Any]:
 def _text(value: Any, name: str) -> str | None:
     if value is None or value is pd.NA or value is pd.NaT:
         return None
-    if isinstance(value, float | np.floating) and (value != value or float(value).is_integer()):
-        return None if value != value else str(int(value))
+    if isinstance(value, float | np.floating) and value != value:
+        return None
     if isinstance(value, str | int | float | np.number | np.bool_ | pd.Interval):
-        return str(value)
+        return number_as_text(value)
     raise TypeError(f"column {name!r} must hold text or numbers, however: {type(value).__name__}")
 
 

@@ -22,7 +22,6 @@ Array = NDArray[Any]
 
 FEW_ROWS = 2048  # below, numba is not worth its import
 CHUNK = 16_384  # rows of one piece of work
-NUMPY_CELLS = 4_000_000  # of the largest array of the plain form
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,15 +72,21 @@ class Paths:
             flat(0, np.int64), flat(1, np.uint8), flat(2, np.uint16), np.array(n_states, dtype=np.int64),
         )  # fmt: skip
 
-    def states(self, bins: Array) -> Array:
-        """(T, rows) of few rows."""
-        yes = (bins[self.columns] > self.thresholds[:, None]) * self.steps[:, None]
-        found = np.repeat(self.first[:, None], bins.shape[1], axis=1)
-        starts = np.append(0, self.ends[:-1])
-        asks = starts < self.ends
-        if asks.any():
-            found[asks] += np.add.reduceat(yes, starts[asks], axis=0)
+    def states_of(self, bins: Array) -> Array:
+        """(T,) of one row, whose bins are (columns,)."""
+        yes = (bins[self.columns] > self.thresholds) * self.steps
+        asking, starts = self._asking
+        found = self.first.copy()
+        if len(starts):
+            found[asking] += np.add.reduceat(yes, starts, dtype=np.uint16)
         return found
+
+    @cached_property
+    def _asking(self) -> tuple[Any, Array]:
+        """Which trees ask anything, and where their questions begin."""
+        starts = np.append(0, self.ends[:-1])[: len(self.ends)]
+        asks = starts < self.ends
+        return (slice(None) if asks.all() else asks), starts[asks]
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,19 +162,20 @@ class LookUp:
 
     def _apply_to_few(self, bins: Array) -> Array:
         out = np.zeros((self.n_slots, bins.shape[1]))
-        if not len(self.slots):
-            return out
+        if len(self.slots):
+            tree, begin = self._places
+            for row, own in enumerate(np.ascontiguousarray(bins.T)):
+                found = self.table[begin + self.paths.states_of(own)[tree]]  # (slots of all trees,)
+                out[:, row] = np.bincount(self.slots, found, self.n_slots)
+        return out
+
+    @cached_property
+    def _places(self) -> tuple[Array, Array]:
+        """The tree of each slot, and where its table begins."""
         counts = np.diff(self.slot_ends, prepend=0)
         tree = np.repeat(np.arange(len(counts)), counts)
         within = np.arange(len(tree)) - np.repeat(self.slot_ends - counts, counts)
-        begin = self.starts[tree] + within * self.paths.n_states[tree]
-        size = max(1, NUMPY_CELLS // max(len(tree), len(self.paths.columns)))
-        for start in range(0, bins.shape[1], size):
-            state = self.paths.states(bins[:, start : start + size])
-            found = self.table[begin[:, None] + state[tree]]  # (slots of all trees, rows)
-            for row in range(found.shape[1]):
-                out[:, start + row] = np.bincount(self.slots, found[:, row], self.n_slots)
-        return out
+        return tree, self.starts[tree] + within * self.paths.n_states[tree]
 
 
 @dataclass(frozen=True, eq=False)

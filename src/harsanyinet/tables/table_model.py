@@ -170,12 +170,7 @@ class HarsanyiTable(BaseEstimator):  # type: ignore[misc]
             baseline: The row to compare with.
         """
         frame, coded = self._input(X, present)
-        reference = None
-        if baseline is not None:
-            reference = self._coded(baseline)[1]
-            if reference.shape[1] != 1:
-                raise ValueError(f"baseline must be one row, however: {reference.shape[1]} rows")
-        own = self._game(game) if baseline is None else TreeGame(self.trees_, game, reference)
+        own = self.tree_game(game, baseline)
         return Explanation(
             base_values=own.base,
             dividends=TreeDividends(own, coded, self._n_threads(coded.shape[1])),
@@ -186,6 +181,16 @@ class HarsanyiTable(BaseEstimator):  # type: ignore[misc]
             scale=self.loss_.scale,
             copy=False,
         )
+
+    def tree_game(self, game: GameName = "missing", baseline: Any = None) -> TreeGame:
+        """The game that `explain` plays, as the trees have it; arguments as there."""
+        check_is_fitted(self)
+        if baseline is None:
+            return self._game(game)
+        reference = self._coded(baseline)[1]
+        if reference.shape[1] != 1:
+            raise ValueError(f"baseline must be one row, however: {reference.shape[1]} rows")
+        return TreeGame(self.trees_, game, reference)
 
     def value_spread(self, X: Any) -> Array:
         """How far the members disagree: the standard deviation of their Shapley values, (B, P[, K])."""
@@ -214,6 +219,13 @@ class HarsanyiTable(BaseEstimator):  # type: ignore[misc]
         """Writes the model to one file; `harsanyinet.load` reads it and runs no code from it."""
         check_is_fitted(self)
         files.save_arrays(path, type(self).__name__, *self.to_arrays())
+
+    def to_onnx(self, path: str | PathLike[str], **options: Any) -> None:
+        """Writes an ONNX file that predicts and explains without this package; see `harsanyinet.to_onnx`."""
+        import harsanyinet  # the room that exports stands above this one: through the front door
+
+        check_is_fitted(self)
+        harsanyinet.to_onnx(self, path, **options)
 
     @property
     def _column_names(self) -> list[str]:

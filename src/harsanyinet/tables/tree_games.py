@@ -14,15 +14,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from typing import Any, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, identity
 
 from harsanyinet.explanations.indices import inside
 from harsanyinet.tables.look_ups import LookUp, Paths
 from harsanyinet.tables.trees import Trees
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 Array = NDArray[Any]
 Masks = NDArray[np.bool_]
@@ -225,6 +227,8 @@ class TreeDividends:
 
     def array(self) -> Array:
         """All dividends, (rows, C, K)."""
+        from scipy.sparse import csr_array, identity
+
         return self.spread("dividends", lambda: csr_array(identity(len(self.coalitions))))
 
     def chunks(self) -> list[TreeDividends]:
@@ -240,6 +244,8 @@ class TreeDividends:
             planned = self.game.plan("values", lambda: LookUp.of_values(trees, full=False))
             return applied(planned, trees.masked(bins, masks), self.n_threads).T
         if masks.ndim == 1:
+            from scipy.sparse import csr_array
+
             return self.spread(None, lambda: csr_array(inside(self.coalitions, masks)[:, None].astype(float)))[:, 0]
         if len(self) == 1:
             a = self.array()[0]

@@ -1,0 +1,144 @@
+"""Raw columns inside an ONNX graph: from inputs to one matrix of numbers, minus infinity where a player is absent.
+
+The matrix has one feature for each coded column of the model. A number stays what it is, a category becomes its bin,
+and a missing value that is a value of its own the smallest number there is: so "is the bin above this threshold?"
+becomes "is the feature above this number?", with the same answer for every number that a double can hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harsanyinet.serving.onnx_graphs import ROWS, Graph
+from harsanyinet.tables.columns import Column
+
+Array = NDArray[Any]
+LOWEST = float(np.finfo(np.float64).min)
+ABSENT = float("-inf")
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One coded column as the graph has it.
+
+    Attributes:
+        column: A column of numbers or categories; of a date one of its parts.
+        coded: Its position among the coded columns of the model.
+        code: Which of the column's codes it is.
+    """
+
+    column: Column
+    coded: int
+    code: int = 0
+
+    def above(self, threshold: int) -> float:
+        """The number that the feature is above just where the bin is above the threshold."""
+        if threshold == 0:
+            return ABSENT
+        if self.column.kind == "category":
+            return float(threshold)
+        if threshold < self.column.first:
+            return LOWEST
+        place = threshold - self.column.first
+        return float(self.column.borders[place]) if place < len(self.column.borders) else float("inf")
+
+
+def features_of(columns: Sequence[Column]) -> list[Feature]:
+    """The coded columns, numbers first."""
+    found, coded = [], 0
+    for column in columns:
+        for code in range(column.n_codes):
+            one = column.parts[code] if column.kind == "date" else column
+            found.append(Feature(one, coded + code, 0 if column.kind == "date" else code))
+        coded += column.n_codes
+    return sorted(found, key=lambda feature: feature.column.kind == "category")
+
+
+def add_columns(graph: Graph, columns: Sequence[Column]) -> tuple[str, list[dict[str, str]]]:
+    """Inputs for the columns of a model, and the matrix of its features, (rows, features of `features_of`).
+
+    Returns:
+        The name of the matrix, and for each input its column, its name and what it takes.
+    """
+    numbers, categories, about = [], [], []
+    for column in columns:
+        parts = column.parts if column.kind == "date" else (column,)
+        for part in parts:
+            named = f"{column.name}: {part.name}" if column.kind == "date" else column.name
+            text = column.kind == "category"
+            name = graph.input(named, str if text else np.float64, [ROWS])
+            about.append({"column": column.name, "input": name, "takes": "text" if text else "number"})
+            if text:
+                categories += _codes(graph, column, name)
+            else:
+                numbers.append((part, name))
+    lines = []
+    if numbers:
+        lines.append(_lines_of_numbers(graph, [part for part, _ in numbers], [name for _, name in numbers]))
+    if categories:
+        joined = graph.node("Concat", categories, axis=0)
+        wide = graph.cast(joined, np.float64)
+        lines.append(graph.node("Reshape", [wide, graph.constant([len(categories), -1], np.int64)]))
+    whole = lines[0] if len(lines) == 1 else graph.node("Concat", lines, axis=0)
+    return graph.node("Transpose", [whole], perm=[1, 0]), about
+
+
+def _lines_of_numbers(graph: Graph, columns: Sequence[Column], inputs: Sequence[str]) -> str:
+    """(columns, rows): numbers, and what stands for those that are missing. What is not finite is missing."""
+    joined = graph.node("Concat", inputs, axis=0)
+    lines = graph.node("Reshape", [joined, graph.constant([len(columns), -1], np.int64)])
+    size = graph.node("Abs", [lines])
+    known = graph.node("LessOrEqual", [size, graph.constant(-LOWEST, np.float64)])  # NaN is not
+    missing = np.array([[LOWEST if column.missing else ABSENT] for column in columns])
+    return graph.node("Where", [known, lines, graph.constant(missing)])
+
+
+def _codes(graph: Graph, column: Column, text: str) -> list[str]:
+    """The bins of categories, one float32 vector (rows,) for each code of the column."""
+    found = []
+    for code in range(column.n_codes):
+        bins = dict(zip(column.levels, column.level_bins[:, code].tolist(), strict=True))
+        bins.setdefault("", 1 if column.missing else 0)
+        values = [float(b) if b else ABSENT for b in bins.values()]
+        found.append(
+            graph.node(
+                "LabelEncoder", [text], domain="ai.onnx.ml", keys_strings=list(bins), values_floats=values,
+                default_float=ABSENT,
+            )
+        )  # fmt: skip
+    return found
+
+
+def add_present(graph: Graph, n_players: int) -> str:
+    """The optional input `present`, (rows, players) or (1, players) bool: everybody, if it is not given."""
+    everybody = np.ones((1, n_players), dtype=bool)
+    return graph.input("present", np.bool_, ["rows of present", n_players], default=everybody)
+
+
+def add_presence(graph: Graph, features: str, player_of: Array, n_players: int, alone: bool) -> str:
+    """The matrix with absent players, by the optional input `present` and by what is missing; columns of one player
+    are absent together.
+
+    Args:
+        graph: Under construction.
+        features: The matrix.
+        player_of: The player of each feature.
+        n_players: P.
+        alone: Whether no player has columns of which one could be missing without the others.
+    """
+    present = add_present(graph, n_players)
+    there = graph.node("Gather", [present, graph.constant(player_of, np.int64)], axis=1)
+    absent = graph.constant(ABSENT, np.float64)
+    masked = graph.node("Where", [there, features, absent])
+    if alone:
+        return masked
+    missing = graph.cast(graph.node("Equal", [masked, absent]), np.float32)
+    same = (player_of[:, None] == player_of).astype(np.float32)
+    others = graph.node("MatMul", [missing, graph.constant(same)])
+    gone = graph.node("Greater", [others, graph.constant(0.5, np.float32)])
+    return graph.node("Where", [gone, absent, masked])

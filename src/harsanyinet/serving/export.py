@@ -1,0 +1,129 @@
+"""`to_onnx`: any fitted model as one ONNX file that predicts and explains. Which graph, and what it says of itself."""
+
+from __future__ import annotations
+
+import json
+from os import PathLike
+from typing import Any
+
+from harsanyinet import files, loading
+from harsanyinet.explanations.certificate import Certificate, verify
+from harsanyinet.tables.estimators import HarsanyiClassifier, HarsanyiRegressor
+from harsanyinet.tables.tree_games import GameName
+
+Place = str | PathLike[str]
+_ABOUT = "Predictions and exact Shapley values of {}, made by harsanyinet {}."
+_EXACT = {
+    "missing": "Not verified on rows. By construction the values are exact for the raw output when players outside a "
+    "coalition are absent: brute force over the input `present` gives the same.",
+    "marginal": "Not verified on rows. By construction the values are exact for the raw output when players outside a "
+    "coalition are averaged over all training rows.",
+    "baseline": "Not verified on rows. By construction the values are exact for the raw output when players outside a "
+    "coalition are as in the reference row.",
+}
+
+
+def to_onnx(
+    model: Any,
+    path: Place,
+    *,
+    game: GameName = "missing",
+    baseline: Any = None,
+    interactions: bool = False,
+    rows: Any = None,
+    certificate: Certificate | None = None,
+) -> None:
+    """Writes a model to an ONNX file, which runs wherever onnxruntime does, without this package.
+
+    The file takes the raw columns of a table, one input each (numbers as doubles, NaN where missing; categories as
+    text, empty where missing; the parts of dates as numbers), or the images or rows of a network as `x`; and, if given,
+    `present`, (rows, players) bool. It returns `label` and `probabilities`, or `prediction`; `raw`, the output that the
+    values are exact for; `shapley`, (rows, players[, outputs]); and `base_values`.
+
+    Args:
+        model: A fitted estimator or a network.
+        path: The file; an existing one is replaced, never by half a file.
+        game: Of a table: what happens to columns outside a coalition, as in `explain`.
+        baseline: The row to compare with, for the baseline game.
+        interactions: Whether the file also returns `interactions`, those of all pairs (SII), (rows, pairs[, outputs]);
+            its metadata name the pairs.
+        rows: Rows to verify the model on; the file carries the certificate.
+        certificate: One that is there already.
+
+    Raises:
+        TypeError: The model is of another kind, or a part of it is.
+        ValueError: The model cannot be exported, or the game does not fit it.
+        ImportError: There is no onnx.
+    """
+    files.check_place(path)
+    if rows is not None:
+        certificate = verify(model, rows, progress=False)
+    if certificate is not None and not certificate.passed:
+        raise ValueError(f"a file carries a certificate that was passed, however: {str(certificate).splitlines()[0]}")
+    if isinstance(model, HarsanyiClassifier | HarsanyiRegressor):
+        data = _table(model, game, baseline, interactions, certificate)
+    else:
+        if game != "missing" or baseline is not None:
+            raise ValueError(f"a network plays one game, in which players are absent, however: game={game!r}")
+        data = _network(model, interactions, certificate)
+    files.write_beside(path, data)
+
+
+def export_file(model: Place, path: Place, **options: Any) -> int:
+    """Writes a model file as an ONNX file; options as for `to_onnx`. Returns its size in bytes."""
+    target = files.check_place(path, [model])
+    to_onnx(loading.load(model), path, **options)
+    return target.stat().st_size
+
+
+def _table(
+    model: HarsanyiClassifier | HarsanyiRegressor,
+    game: GameName,
+    baseline: Any,
+    interactions: bool,
+    certificate: Certificate | None,
+) -> bytes:
+    from harsanyinet.serving.table_graphs import table_graph
+
+    graph, about = table_graph(model, model.tree_game(game, baseline), interactions=interactions)
+    return graph.to_bytes(_about(model), about | _metadata(model, game, certificate))
+
+
+def _network(model: Any, interactions: bool, certificate: Certificate | None) -> bytes:
+    kinds = ("HarsanyiMLP", "HarsanyiCNN", "HarsanyiImageClassifier")
+    if not any(kind.__name__ in kinds and kind.__module__.startswith("harsanyinet") for kind in type(model).__mro__):
+        raise TypeError(
+            f"model must be one of HarsanyiClassifier, HarsanyiRegressor, {', '.join(kinds)}, however: "
+            f"{type(model).__name__}"
+        )
+    from harsanyinet.serving.network_graphs import network_graph
+
+    graph, about = network_graph(model, interactions=interactions)
+    return graph.to_bytes(_about(model), about | _metadata(model, "missing", certificate))
+
+
+def _about(model: Any) -> str:
+    from harsanyinet import __version__
+
+    return _ABOUT.format(type(model).__name__, __version__)
+
+
+def _metadata(model: Any, game: GameName, certificate: Certificate | None) -> dict[str, Any]:
+    from harsanyinet import __version__
+
+    return {
+        "model": type(model).__name__,
+        "harsanyinet": __version__,
+        "game": game,
+        "classes": model.classes_.tolist() if hasattr(model, "classes_") else None,
+        "certificate": _EXACT[game] if certificate is None else json.loads(certificate.to_json()),
+        "sha256": _checksum(model),
+    }
+
+
+def _checksum(model: Any) -> str:
+    """The SHA-256 that the model's own file carries; of a network that no file can hold, that of its weights."""
+    if getattr(model, "unstorable", None) is None:
+        return files.checksum(type(model).__name__, *model.to_arrays())
+    state = {name: tensor.detach().cpu().numpy() for name, tensor in model.state_dict().items()}
+    return files.checksum(type(model).__name__, state, {})

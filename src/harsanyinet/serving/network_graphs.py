@@ -1,0 +1,269 @@
+"""Networks as ONNX graphs: images or rows -> units of every block -> raw outputs and Shapley values. Needs torch.
+
+The graph has the network's own weights and children, with what evaluation leaves constant folded into them. Whoever
+adds a kind of block to the networks adds it here, or the file is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from harsanyinet.images.cnn import HarsanyiCNN
+from harsanyinet.images.image_estimator import HarsanyiImageClassifier
+from harsanyinet.networks.base import HarsanyiNet
+from harsanyinet.networks.blocks import ActivationBlock, OwnBlock, PresenceBlock
+from harsanyinet.networks.mlp import HarsanyiMLP
+from harsanyinet.serving.column_graphs import add_present
+from harsanyinet.serving.conv_graphs import add_group_units, add_location_units, add_stem
+from harsanyinet.serving.onnx_graphs import ROWS, Graph
+from harsanyinet.serving.table_graphs import RESERVED, add_classes
+
+Array = NDArray[Any]
+
+
+class Below(NamedTuple):
+    """What a dense block of the graph reads.
+
+    Attributes:
+        values: (rows, candidates, channels), or (rows, columns) below the first block.
+        alive: (rows, candidates) zeros and ones; empty in the activation gate.
+        living: (candidates,) zero for one with an empty receptive field.
+    """
+
+    values: str
+    alive: str
+    living: Array
+
+
+def network_graph(model: Any, *, interactions: bool) -> tuple[Graph, dict[str, Any]]:
+    """The graph of a network or of the image classifier, and what is to be said of it."""
+    net = model.network_ if isinstance(model, HarsanyiImageClassifier) else model
+    if interactions:
+        raise ValueError("interactions are exported for models of tables, however: this is a network")
+    net._check_mode()
+    dtype = numbers(net.base).dtype
+    if dtype not in (np.float32, np.float64) or (dtype == np.float64 and not isinstance(net, HarsanyiMLP)):
+        raise ValueError(f"convolutions are exported in float32, however: {dtype}; call .float() on a copy first")
+    graph = Graph((*RESERVED, "x", "images"))
+    present = add_present(graph, net.n_players)
+    if isinstance(net, HarsanyiMLP):
+        x = graph.input("x", dtype, [ROWS, net.n_features], reserved=True)
+        units = add_dense_units(graph, net, x, present)
+    else:
+        units = add_map_units(graph, model, net, present, dtype)
+    add_answers(graph, model, net, units)
+    return graph, {
+        "inputs": [{"input": "images" if model is not net else "x", "takes": takes(model, net)}],
+        "players": [f"cell {i // net.cells[1]},{i % net.cells[1]}" for i in range(net.n_players)]
+        if isinstance(net, HarsanyiCNN) else [f"x{i}" for i in range(net.n_players)],
+        "outputs": output_names(model, net),
+    }  # fmt: skip
+
+
+def takes(model: Any, net: HarsanyiNet) -> str:
+    """What the one input holds."""
+    if model is not net:
+        return "images, (rows, height, width, channels), from 0 to 1"
+    return "images, (rows, channels, height, width)" if isinstance(net, HarsanyiCNN) else "rows, (rows, columns)"
+
+
+def output_names(model: Any, net: HarsanyiNet) -> list[str]:
+    """Names of the raw outputs."""
+    if model is net:
+        return [f"output {k}" for k in range(net.n_outputs)]
+    classes = model.classes_[1:] if net.n_outputs == 1 else model.classes_
+    return [str(label) for label in classes]
+
+
+def numbers(tensor: torch.Tensor, dtype: Any = None) -> Array:
+    """A tensor as an array."""
+    return np.array(tensor.detach().cpu().numpy(), dtype=dtype)
+
+
+# Dense networks ------------------------------------------------------------------------------------------------------
+
+
+def add_dense_units(graph: Graph, net: HarsanyiMLP, x: str, present: str) -> list[str]:
+    """(rows, units, channels) of every block."""
+    dtype, columns = numbers(net.base).dtype, numbers(net.columns, np.int64)
+    there = present
+    if net.gate == "presence":  # NaN is absence, and columns of one player are absent together
+        holes = graph.cast(graph.node("IsNaN", [x]), np.float32)
+        owner = np.eye(net.n_players, dtype=np.float32)[columns]
+        n_holes = graph.node("MatMul", [holes, graph.constant(owner)])
+        whole = graph.node("Less", [n_holes, graph.constant(0.5, np.float32)])
+        there = graph.node("And", [present, whole])
+    shifted = graph.node("Sub", [x, graph.constant(numbers(net.baseline))])
+    seen = graph.node("Gather", [there, graph.constant(columns)], axis=1)
+    z = graph.node("Where", [seen, shifted, graph.constant(0.0, dtype)])
+    alive = graph.cast(there, dtype) if net.gate == "presence" else ""
+    below, found = Below(z, alive, np.ones(net.n_players)), list[Below]()
+    for block in net.blocks:
+        if found:
+            below = joined(graph, found) if net.connect == "all" else found[-1]
+        found.append(add_block(graph, block, below, dtype))
+    return [state.values for state in found]
+
+
+def joined(graph: Graph, states: Sequence[Below]) -> Below:
+    """The candidates of several blocks side by side."""
+    if len(states) == 1:
+        return states[0]
+    values = graph.node("Concat", [state.values for state in states], axis=1)
+    alive = graph.node("Concat", [state.alive for state in states], axis=1) if states[0].alive else ""
+    return Below(values, alive, np.concatenate([state.living for state in states]))
+
+
+def add_block(graph: Graph, block: Any, below: Below, dtype: Any) -> Below:
+    """The units of one dense block."""
+    for kind, add in (
+        (ActivationBlock, add_activation_block), (PresenceBlock, add_presence_block), (OwnBlock, add_own_block),
+    ):  # fmt: skip
+        if type(block) is kind:
+            return add(graph, block, below, dtype)
+    raise TypeError(f"blocks that can be exported are those of HarsanyiMLP, however: {type(block).__name__}")
+
+
+def add_activation_block(graph: Graph, block: Any, below: Below, dtype: Any) -> Below:
+    """The paper's unit: sums times the soft AND of the children, as `blocks.paper_unit` has it."""
+    sigma = numbers(block.child_mask(), dtype)
+    n_units, n_below = sigma.shape
+    size = np.maximum(sigma.sum(1), 1)
+    z = graph.node("Reshape", [below.values, graph.constant([-1, n_below], np.int64)])
+    t = graph.node("Tanh", [graph.node("Mul", [graph.node("Abs", [z]), graph.constant(block.gamma, dtype)])])
+    gate = add_soft_and(graph, t, sigma, size if block.mode == "geometric" else np.ones(n_units), dtype)
+    total = graph.node("MatMul", [z, graph.constant((numbers(block.weight) * sigma).T)])
+    units = graph.node("Relu", [graph.node("Mul", [total, gate])])
+    return Below(graph.node("Unsqueeze", [units, graph.constant([2], np.int64)]), "", np.ones(n_units))
+
+
+def add_soft_and(graph: Graph, t: str, sigma: Array, root: Array, dtype: Any) -> str:
+    """(rows, D) -> (rows, U): the product over the children, or its root, exactly zero where a child is."""
+    tiny = float(np.finfo(dtype).tiny)
+    logs = graph.node("Log", [graph.node("Max", [t, graph.constant(tiny, dtype)])])
+    dead = graph.cast(graph.node("Less", [t, graph.constant(1.01 * tiny, dtype)]), dtype)
+    total = graph.node("MatMul", [logs, graph.constant((sigma / root[:, None]).T, dtype)])
+    n_dead = graph.node("MatMul", [dead, graph.constant(sigma.T, dtype)])
+    lowest = 0.95 * float(np.log(np.finfo(dtype).tiny))
+    gate = graph.node("Exp", [graph.node("Max", [total, graph.constant(lowest, dtype)])])
+    large = graph.node("Greater", [gate, graph.constant(1.01 * tiny**0.95, dtype)])
+    opened = graph.node("And", [graph.node("Less", [n_dead, graph.constant(0.5, dtype)]), large])
+    return graph.node("Where", [opened, gate, graph.constant(0.0, dtype)])
+
+
+def add_presence_block(graph: Graph, block: Any, below: Below, dtype: Any) -> Below:
+    """Channels of units over their children, zero where one of these is not alive."""
+    sigma = numbers(block.child_mask(), dtype)
+    n_units, channels = len(sigma), block.channels
+    weight = numbers(block.weight).reshape(n_units, channels, -1) * sigma[:, numbers(block.owner, np.int64)][:, None]
+    living = (sigma @ below.living > 0).astype(dtype)
+    flat = graph.node("Reshape", [below.values, graph.constant([-1, weight.shape[2]], np.int64)])
+    sums = graph.node("MatMul", [flat, graph.constant(weight.reshape(n_units * channels, -1).T)])
+    sums = graph.node("Add", [sums, graph.constant(numbers(block.bias) * np.repeat(living, channels), dtype)])
+    units = add_activation(graph, sums, block.activation, dtype)
+    shaped = graph.node("Reshape", [units, graph.constant([-1, n_units, channels], np.int64)])
+    return add_gate(graph, shaped, all_alive(graph, below.alive, sigma, dtype), living, dtype)
+
+
+def all_alive(graph: Graph, alive: str, sigma: Array, dtype: Any) -> str:
+    """(rows, U) zeros and ones: whether all children are alive."""
+    absent = graph.node("Sub", [graph.constant(1.0, dtype), alive])
+    n_absent = graph.node("MatMul", [absent, graph.constant(sigma.T, dtype)])
+    return graph.cast(graph.node("Less", [n_absent, graph.constant(0.5, dtype)]), dtype)
+
+
+def add_own_block(graph: Graph, block: Any, below: Below, dtype: Any) -> Below:
+    """Units that read the units of the same number in the blocks below."""
+    n, channels = block.n_units, block.channels
+    shape = graph.constant([-1, block.n_below, n, channels], np.int64)
+    parts = graph.node("Transpose", [graph.node("Reshape", [below.values, shape])], perm=[0, 2, 1, 3])
+    own = graph.node("Reshape", [parts, graph.constant([-1, n, block.n_below * channels], np.int64)])
+    living = below.living[-n:]
+    sums = graph.node("Einsum", [own, graph.constant(numbers(block.weight))], equation="bul,ulc->buc")
+    sums = graph.node("Add", [sums, graph.constant(numbers(block.bias) * living[:, None], dtype)])
+    units = add_activation(graph, sums, block.activation, dtype)
+    ends = [graph.constant([end], np.int64) for end in (-n, 2**31, 1)]  # of the units below, the last n
+    return add_gate(graph, units, graph.node("Slice", [below.alive, *ends]), living, dtype)
+
+
+def add_gate(graph: Graph, units: str, alive: str, living: Array, dtype: Any) -> Below:
+    """Zero where a unit is not alive."""
+    there = graph.cast(graph.node("Unsqueeze", [alive, graph.constant([2], np.int64)]), np.bool_)
+    return Below(graph.node("Where", [there, units, graph.constant(0.0, dtype)]), alive, living)
+
+
+def add_activation(graph: Graph, x: str, activation: Callable[..., Any], dtype: Any) -> str:
+    """ReLU, tanh, SiLU or GELU."""
+    if activation is torch.relu_:
+        return graph.node("Relu", [x])
+    if activation is torch.tanh:
+        return graph.node("Tanh", [x])
+    if activation is torch.nn.functional.silu:
+        return graph.node("Mul", [x, graph.node("Sigmoid", [x])])
+    if activation is torch.nn.functional.gelu and dtype == np.float32:
+        part = graph.node("Erf", [graph.node("Mul", [x, graph.constant(0.5**0.5, dtype)])])
+        both = graph.node("Add", [part, graph.constant(1.0, dtype)])
+        return graph.node("Mul", [graph.node("Mul", [x, both]), graph.constant(0.5, dtype)])
+    name = getattr(activation, "__name__", str(activation))
+    raise ValueError(f"activations are exported as relu, tanh, silu, or gelu in float32, however: {name} in {dtype}")
+
+
+# Images --------------------------------------------------------------------------------------------------------------
+
+
+def add_map_units(graph: Graph, model: Any, net: HarsanyiCNN, present: str, dtype: Any) -> list[str]:
+    """(rows, units, channels) of every block."""
+    if model is net:
+        x = graph.input("x", dtype, [ROWS, net.in_channels, *net.image_size], reserved=True)
+    else:
+        images = graph.input("images", dtype, [ROWS, *model.image_shape_], reserved=True)
+        x = graph.node("Transpose", [images], perm=[0, 3, 1, 2])
+        mean, scale = (np.array(v, dtype=dtype)[:, None, None] for v in (model.mean_, model.scale_))
+        x = graph.node("Div", [graph.node("Sub", [x, graph.constant(mean)]), graph.constant(scale)])
+    z0 = add_stem(graph, net.stem, x)
+    if net.config["children"] == "location":
+        return add_location_units(graph, net, z0, present, add_soft_and)
+    return add_group_units(graph, net, z0, present)
+
+
+# Answers -------------------------------------------------------------------------------------------------------------
+
+
+def add_answers(graph: Graph, model: Any, net: HarsanyiNet, units: Sequence[str]) -> None:
+    """Raw outputs and Shapley values from the units of all blocks (Theorems 2 and 3), as doubles."""
+    structure, k = net.structure(), net.n_outputs
+    totals, values = [], []
+    for level, (z, readout) in enumerate(zip(units, net.readouts, strict=True)):
+        added = graph.node("Einsum", [z, graph.constant(numbers(readout))], equation="buc,kuc->bku")
+        totals.append(graph.node("ReduceSum", [added, graph.constant([2], np.int64)], keepdims=0))
+        shares = numbers(structure.shares(level, readout.dtype))
+        values.append(graph.node("MatMul", [added, graph.constant(shares.T)]))  # (rows, K, P)
+    base, one = numbers(net.base, np.float64), k == 1
+    total, spread = (graph.cast(summed(graph, parts), np.float64) for parts in (totals, values))
+    graph.node("Identity", [graph.constant(base[0] if one else base)], name="base_values")
+    with_base = graph.node("Add", [total, graph.constant(base)])
+    if one:
+        graph.node("Squeeze", [with_base, graph.constant([1], np.int64)], name="raw")
+        graph.node("Squeeze", [spread, graph.constant([1], np.int64)], name="shapley")
+    else:
+        graph.node("Identity", [with_base], name="raw")
+        graph.node("Transpose", [spread], perm=[0, 2, 1], name="shapley")
+    if model is not net:
+        add_classes(graph, model.classes_, "raw", one)
+    else:
+        graph.node("Identity", ["raw"], name="prediction")
+        graph.output("prediction", np.float64, [ROWS] if one else [ROWS, k])
+    last = [] if one else [k]
+    graph.output("shapley", np.float64, [ROWS, net.n_players, *last])
+    graph.output("base_values", np.float64, last)
+    graph.output("raw", np.float64, [ROWS, *last])
+
+
+def summed(graph: Graph, parts: Sequence[str]) -> str:
+    """The sum of several values."""
+    return parts[0] if len(parts) == 1 else graph.node("Sum", parts)

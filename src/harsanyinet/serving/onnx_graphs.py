@@ -1,0 +1,138 @@
+"""An ONNX file under construction: inputs, constants, operators, outputs, what it says of itself. No model.
+
+Operators of ai.onnx and ai.onnx.ml alone, at versions that runtimes have had for years.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harsanyinet.extras import need_package
+
+Array = NDArray[Any]
+Dims = Sequence[str | int]
+
+OPSETS = {"": 18, "ai.onnx.ml": 3}
+IR_VERSION = 8
+ROWS = "rows"
+"""The dimension that may have any size."""
+_LARGEST = 2**31 - 2**20  # bytes: protobuf's messages end there
+
+
+class Graph:
+    """Collects the parts of a file; values are known by name, and no name stands for two of them.
+
+    Args:
+        reserved: Names of outputs and of inputs with a default, which no other input may take.
+    """
+
+    def __init__(self, reserved: Sequence[str] = ()) -> None:
+        self.onnx: Any = need_package("onnx", "onnx")
+        self._taken = set(reserved)
+        self._nodes: list[Any] = []
+        self._constants: list[Any] = []
+        self._inputs: list[Any] = []
+        self._outputs: list[Any] = []
+
+    def input(self, wanted: str, dtype: Any, dims: Dims, default: Array | None = None, reserved: bool = False) -> str:
+        """A new input; returns its name, which differs from the wanted one where that is taken.
+
+        Args:
+            wanted: The name.
+            dtype: Of numpy; str for text.
+            dims: Sizes, or names of sizes that may vary.
+            default: What the input is where it is not given; none if it must be.
+            reserved: Whether the name is one of the reserved ones, as that of an input with a default is.
+        """
+        name = wanted if default is not None or reserved else self._free(wanted or "column", always=False)
+        self._inputs.append(self._described(name, dtype, dims))
+        if default is not None:
+            self._constants.append(self.onnx.numpy_helper.from_array(default, name))
+        return name
+
+    def constant(self, array: Any, dtype: Any = None) -> str:
+        """An array that is part of the file."""
+        name = self._free("constant")
+        self._constants.append(self.onnx.numpy_helper.from_array(np.array(array, dtype=dtype, order="C"), name))
+        return name
+
+    def node(self, operator: str, inputs: Sequence[str], *, name: str = "", domain: str = "", **attributes: Any) -> str:
+        """What an operator makes of some values.
+
+        Args:
+            operator: Its name.
+            inputs: Names of the values.
+            name: Of the result, if it is an output of the file.
+            domain: Of the operator.
+            attributes: Of the operator.
+        """
+        return self.nodes(operator, inputs, 1, name=name, domain=domain, **attributes)[0]
+
+    def nodes(
+        self, operator: str, inputs: Sequence[str], n: int, *, name: str = "", domain: str = "", **attributes: Any
+    ) -> list[str]:
+        """As `node`, of an operator with n results."""
+        names = [name] if name else [self._free(operator.lower()) for _ in range(n)]
+        self._nodes.append(self.onnx.helper.make_node(operator, list(inputs), names, domain=domain, **attributes))
+        return names
+
+    def cast(self, value: str, dtype: Any, name: str = "") -> str:
+        """A value in another type of numpy."""
+        kind = self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        names = [name or self._free("cast")]
+        self._nodes.append(self.onnx.helper.make_node("Cast", [value], names, to=kind))
+        return names[0]
+
+    def output(self, name: str, dtype: Any, dims: Dims) -> None:
+        """Declares a value as an output."""
+        self._outputs.append(self._described(name, dtype, dims))
+
+    def to_bytes(self, about: str, metadata: Mapping[str, Any]) -> bytes:
+        """The whole file, checked.
+
+        Args:
+            about: A sentence.
+            metadata: What the file says of itself; all that is not text becomes JSON.
+
+        Raises:
+            ValueError: It would be larger than an ONNX file may be.
+        """
+        helper = self.onnx.helper
+        if sum(len(constant.raw_data) for constant in self._constants) > _LARGEST:
+            raise ValueError(
+                "an ONNX file must be smaller than 2 GB, however: the tables of this model are larger; fit fewer trees "
+                "or classes, or export without interactions"
+            )
+        graph = helper.make_graph(self._nodes, "harsanyinet", self._inputs, self._outputs, self._constants)
+        opsets = [helper.make_opsetid(domain, version) for domain, version in OPSETS.items()]
+        model = helper.make_model(
+            graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="harsanyinet", doc_string=about
+        )
+        texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in metadata.items()}
+        helper.set_model_props(model, texts)
+        self.onnx.checker.check_model(model, full_check=True)
+        data: bytes = model.SerializeToString()
+        return data
+
+    def tensor(self, array: Array) -> Any:
+        """An array as an attribute."""
+        return self.onnx.numpy_helper.from_array(np.ascontiguousarray(array))
+
+    def _free(self, wanted: str, always: bool = True) -> str:
+        """A name that nothing has; with a number at its end `always`, or where it must."""
+        name, n = (f"{wanted}:{len(self._taken)}" if always else wanted), 0
+        while name in self._taken:
+            n += 1
+            name = f"{wanted}_{n}"
+        self._taken.add(name)
+        return name
+
+    def _described(self, name: str, dtype: Any, dims: Dims) -> Any:
+        helper = self.onnx.helper
+        kind = np.dtype(object) if dtype is str else np.dtype(dtype)
+        return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(kind), list(dims))
