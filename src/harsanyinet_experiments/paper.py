@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from harsanyinet import datasets
 from harsanyinet.datasets import TableSplit
-from harsanyinet.networks.blocks import SoftAnd
+from harsanyinet.networks.gates import SoftAnd
 from harsanyinet.networks.mlp import HarsanyiMLP
 from harsanyinet.training.loop import History, TrainingConfig, fit_module
 from harsanyinet_experiments.census import label_coded

@@ -14,7 +14,7 @@ from torch import nn
 
 from harsanyinet import HarsanyiClassifier, HarsanyiCNN, HarsanyiMLP
 from harsanyinet.games import all_masks, brute_force_shapley, shapley_of_table
-from harsanyinet.networks.blocks import paper_unit
+from harsanyinet.networks.gates import paper_unit
 from harsanyinet.peers import deep
 from harsanyinet.peers.deep import deep_shap, deep_shap_as_is, gate_rule, gate_rule_of_reference, product_rule
 
@@ -358,7 +358,7 @@ def test_image_rules_are_those_of_tables():
                 table.blocks[0].tau[cell, column] = 1.0 if children[cell, column] else -1.0
                 if children[cell, column]:
                     table.blocks[0].weight[cell, column] = taps[column - cell + 1]
-        table.readouts[0].copy_(net.readouts[0])
+        table.readouts[0].copy_(net.readout_weights()[0])
     np.testing.assert_allclose(deep_shap(net, x.view(2, 1, 1, 3)), deep_shap(table, x), rtol=0, atol=1e-12)
 
 

@@ -21,7 +21,8 @@ from harsanyinet.extras import need_package
 from harsanyinet.images.cnn import HarsanyiCNN
 from harsanyinet.images.conv_blocks import LocationBlock, scattered
 from harsanyinet.networks.base import HarsanyiNet
-from harsanyinet.networks.blocks import ActivationBlock, and_gate_, paper_unit
+from harsanyinet.networks.blocks import ActivationBlock
+from harsanyinet.networks.gates import and_gate_, paper_unit
 from harsanyinet.networks.mlp import HarsanyiMLP
 
 CHUNK = 2**21
@@ -271,7 +272,7 @@ def _deep_shap_images(
         place = (len(rows), *net.cells, -1)
         units = [z.view(place) for z in net.units(rows)]
         states = [net.stem(rows).permute(0, 2, 3, 1), *units]
-        readouts = net.readouts
+        readouts = net.readout_weights()
         columns = []
         for outputs in chosen.T:  # (B,)
             m = torch.zeros_like(states[-1])
