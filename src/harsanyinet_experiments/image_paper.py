@@ -23,7 +23,7 @@ from harsanyinet.games import Game
 from harsanyinet.images.cnn import HarsanyiCNN
 from harsanyinet.images.image_estimator import HarsanyiImageClassifier
 from harsanyinet.images.pixels import augmented
-from harsanyinet.training.loop import TrainingConfig, fit_module
+from harsanyinet.training import TrainingConfig, fit_module
 
 DATASETS = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
 PAPER: dict[str, dict[str, tuple[float, float]]] = {  # accuracy in per cent and error

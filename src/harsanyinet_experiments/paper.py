@@ -14,7 +14,7 @@ from harsanyinet import datasets
 from harsanyinet.datasets import TableSplit
 from harsanyinet.networks.gates import SoftAnd
 from harsanyinet.networks.mlp import HarsanyiMLP
-from harsanyinet.training.loop import History, TrainingConfig, fit_module
+from harsanyinet.training import History, TrainingConfig, fit_module
 from harsanyinet_experiments.census import label_coded
 from harsanyinet_experiments.scoring import split_in_two
 

@@ -16,7 +16,7 @@ from harsanyinet.peers.active_sets import butterfly_sets, default_sets, random_p
 from harsanyinet.peers.shapley_layers import ShapleyLayer, coalition_matrix, shapley_matrix, shapley_transform
 from harsanyinet.peers.shapnet import DeepShapNet, ShallowShapNet
 from harsanyinet.peers.shapnet_base import explanation_penalty
-from harsanyinet.training.loop import TrainingConfig, fit_module
+from harsanyinet.training import TrainingConfig, fit_module
 
 OVERLAPPING = [(0,), (1, 2), (2, 1), (0, 1, 2, 3), (1, 3, 4, 5), (2, 3), (0, 4, 5), (5,)]
 

@@ -69,7 +69,7 @@ def as_times(values: pd.Series[Any], name: str, form: str = "") -> Times:
         how = f" (as text: {form})" if form else ""
         raise ValueError(
             f"column {name!r} must hold dates, as it did in fit{how}, however: {str(wrong.iloc[0])!r} in row "
-            f"{wrong.index[0]!r}"
+            f"{wrong.index.tolist()[0]!r}"
         )
     return np.asarray(found.dt.tz_localize(None).to_numpy(dtype="datetime64[us]"))
 
