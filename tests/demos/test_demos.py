@@ -67,7 +67,7 @@ def test_demo_without_census(tmp_path, monkeypatch):
 def test_a_demo_that_is_not_exact_says_so(tmp_path, monkeypatch):
     real = HarsanyiClassifier.explain
     monkeypatch.setattr(HarsanyiClassifier, "explain", lambda self, X: real(self, X) * (1 + 1e-9))
-    monkeypatch.setattr(demo, "_draw", lambda *_: [])
+    monkeypatch.setattr(demo, "draw", lambda *_: [])
     said: list[str] = []
     assert not demo.run_demo(tmp_path, say=said.append, quick=True)["passed"]
     assert any("NOT EXACT" in line for line in said)

@@ -44,7 +44,7 @@ def test_speed_goes_on_where_it_stopped_and_gives_ratios(tmp_path, monkeypatch):
         for name in us:
             yield name, lambda name=name: measure(name)
 
-    monkeypatch.setattr(bench_speed, "_jobs", jobs)
+    monkeypatch.setattr(bench_speed, "jobs", jobs)
     out = tmp_path / "speed.json"
     assert main(["bench", "speed", "-o", str(out)]) == 130
     assert not out.exists()
@@ -66,7 +66,7 @@ def test_speed_goes_on_where_it_stopped_and_gives_ratios(tmp_path, monkeypatch):
 def test_our_own_speed_is_measured(monkeypatch):
     """Every measurement of ours, on a small part of Census."""
     monkeypatch.setattr(bench_speed, "BATCHES", (1, 64))
-    monkeypatch.setattr(bench_speed, "_us", lambda call, rows: [call(rows)] and 1.0)
+    monkeypatch.setattr(bench_speed, "microseconds", lambda call, rows: [call(rows)] and 1.0)
     real, compiled = subprocess.run, []
 
     def run(command, **options):
@@ -78,7 +78,7 @@ def test_our_own_speed_is_measured(monkeypatch):
         return done
 
     monkeypatch.setattr(bench_speed.subprocess, "run", run)
-    jobs = dict(bench_speed._jobs(quick=True, threads=1))
+    jobs = dict(bench_speed.jobs(quick=True, threads=1))
     ours = [name for name in jobs if name.startswith("harsanyinet: ")]
     assert len(ours) == 8
     found = {name: jobs[name]() for name in ours}
@@ -88,7 +88,7 @@ def test_our_own_speed_is_measured(monkeypatch):
     assert before == 0 < after  # something was compiled
     assert {tuple(row["us"]) for name, row in found.items() if name not in once} == {("1", "64"), ("1",)}
     assert jobs["harsanyinet explain of a file of 100 rows, cold"]() == {"seconds": 1e-6}
-    sized = bench_speed._sized(5, quick=True, threads=1)
+    sized = bench_speed.sized(5, quick=True, threads=1)
     assert sized["explain_us"] == sized["predict_us"] == 1.0
     assert sized["coalitions"] >= 5
 
@@ -96,7 +96,7 @@ def test_our_own_speed_is_measured(monkeypatch):
 def test_medians_are_per_row(monkeypatch):
     clock = iter([0.0, 1.0, 1.0, 3.0, 3.0, 18.0, 18.0, 50.0])
     monkeypatch.setattr(bench_speed.time, "perf_counter", lambda: next(clock))
-    assert bench_speed._us(lambda rows: None, [1, 2]) == 1e6 * 8.5 / 2  # of 1, 2, 15 and 32 seconds
+    assert bench_speed.microseconds(lambda rows: None, [1, 2]) == 1e6 * 8.5 / 2  # of 1, 2, 15 and 32 seconds
 
 
 @pytest.fixture

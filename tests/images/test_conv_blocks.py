@@ -27,7 +27,7 @@ def plain_masked(z, weight, sigma):
 @pytest.mark.parametrize("at_a_time", [1, 2, 3])
 @pytest.mark.parametrize("w", [1, 5])
 def test_a_masked_convolution_and_its_gradient(at_a_time, w, monkeypatch):
-    monkeypatch.setattr(image_blocks, "_GATHERED", at_a_time * 4 * w * 2 * 9)
+    monkeypatch.setattr(image_blocks, "GATHERED", at_a_time * 4 * w * 2 * 9)
     g = torch.Generator().manual_seed(0)
     z = torch.randn(3, 4, w, 2, generator=g, dtype=torch.float64, requires_grad=True)
     weight = torch.randn(6, 18, generator=g, dtype=torch.float64, requires_grad=True)

@@ -143,7 +143,7 @@ class TestLayer:
         layer = ShapleyLayer(6, OVERLAPPING, 1, 2, hidden=(5,), constants=True, generator=torch.Generator()).double()
         x = rows(11, 6)[:, :, None]
         at_once = layer(x)
-        monkeypatch.setattr(ShapleyLayer, "_rows_at_once", lambda self: 4)
+        monkeypatch.setattr(ShapleyLayer, "rows_at_once", lambda self: 4)
         with torch.no_grad():
             torch.testing.assert_close(layer(x), at_once.detach(), rtol=0, atol=1e-14)
 

@@ -26,7 +26,7 @@ from harsanyinet.networks.settings import Gate
 StemName = Literal["paper", "patch", "deep", "map"]
 TauGradient = Literal["formula", "code"]
 _CENTRE = 4  # of the nine neighbours, row by row
-_GATHERED = 2**20  # values that are gathered at a time
+GATHERED = 2**20  # values that are gathered at a time
 
 
 # Stems ------------------------------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ def pixels_per_cell(stem: nn.Module, in_channels: int, size: tuple[int, int]) ->
     A whole line of the image is made NaN, and the cells that turn NaN see it.
     """
     like = next(stem.parameters(), torch.zeros(()))
-    found = []
+    lengths = []
     with torch.no_grad(), evaluating(stem):
         for axis in (2, 3):
             n = size[axis - 2]
@@ -95,8 +95,8 @@ def pixels_per_cell(stem: nn.Module, in_channels: int, size: tuple[int, int]) ->
             for line in range(n):
                 x[line].select(axis - 1, line).fill_(math.nan)
             seen = torch.cat([stem(part).isnan().any(1).any(5 - axis - 1) for part in torch.split(x, 32)])  # (n, cells)
-            found.append(int(seen.sum(0).max()))
-    return found[0], found[1]
+            lengths.append(int(seen.sum(0).max()))
+    return lengths[0], lengths[1]
 
 
 # Neighbours -------------------------------------------------------------------------------------------------------
@@ -135,7 +135,7 @@ class _MaskedConvolution(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, z: Tensor, weight: Tensor, sigma: Tensor) -> Tensor:
         ctx.save_for_backward(z, weight, sigma)
-        ctx.n_images = len(z) if z.is_cuda or not len(z) else max(1, _GATHERED // (9 * z[0].numel()))
+        ctx.n_images = len(z) if z.is_cuda or not len(z) else max(1, GATHERED // (9 * z[0].numel()))
         return torch.cat(
             [neighbours(z).mul_(sigma[..., None]).flatten(3) @ weight.T for z in torch.split(z, ctx.n_images)]
         )

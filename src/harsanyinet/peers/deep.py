@@ -117,7 +117,7 @@ def deep_shap_as_is(
         The values and by how much their sum is wrong.
     """
     rows = _as_rows(_check_harsanyi(net), x)
-    model: nn.Module = _Hooked(net) if hooked else net
+    model: nn.Module = Hooked(net) if hooked else net
     values, gap, _ = _captum(model, rows, net.baseline[None], output)
     return AsIs(_of_players(net, torch.from_numpy(values)), gap)
 
@@ -298,7 +298,7 @@ def _through_location_block(block: LocationBlock, z: Tensor, above: Tensor, m: T
     return scattered(by_sum) + (to_cells / size.clamp_min(torch.finfo(z.dtype).tiny))[..., None] * z.sign()
 
 
-class _Hooked(nn.Module):
+class Hooked(nn.Module):
     """The network with one `nn.Tanh` and one `nn.ReLU` per block; products, abs and logarithms stay functions."""
 
     def __init__(self, net: HarsanyiMLP) -> None:

@@ -40,7 +40,7 @@ class Layout(Protocol):
 
     @property
     def n_players(self) -> int:
-        """N."""
+        """How many players share the output."""
 
     @property
     def row_shape(self) -> tuple[int, ...]:
@@ -106,7 +106,7 @@ class ShapNet(nn.Module, ABC):
 
     @property
     def n_players(self) -> int:
-        """N."""
+        """How many players share the output."""
         return self.layout.n_players
 
     @property

@@ -82,19 +82,15 @@ def fit_module(
         >>> round(module.weight.item(), 3)
         3.0
     """
-    if (loss is None) == (step is None):
-        raise TypeError(f"fit_module takes a loss or a step, however: {'neither' if loss is None else 'both'} given")
-    if step is None:
-        assert loss is not None
-        step = step_of(loss)
+    step = _one_step(loss, step)
     n_players = _masked_players(config, x, n_players)
     *stream_seeds, module_seed, augment_seed = np.random.SeedSequence(seed).generate_state(6).tolist()
     splitting, shuffling, masking, masking_held_out = (Generator().manual_seed(s) for s in stream_seeds)
     rows, held_out = _training_and_validation(x, y, sample_weight, validation, config, splitting)
-    checks: list[Batch] = []  # the validation batches, whose masks are drawn once
+    checks = []  # the validation batches, whose masks are drawn once
     if held_out is not None:
         order = torch.arange(len(held_out.x))
-        checks.extend(held_out.batches(order, config.batch_size, n_players, masking_held_out))
+        checks = list(held_out.batches(order, config.batch_size, n_players, masking_held_out))
     mark = ""
     if checkpoint is not None:
         check_place(checkpoint)
@@ -133,6 +129,15 @@ def fit_module(
         finally:
             training.tidy_up()
     return training.history()
+
+
+def _one_step(loss: Loss | None, step: Step | None) -> Step:
+    """The step that was given, or the usual one with the loss that was given."""
+    if loss is not None and step is None:
+        return step_of(loss)
+    if loss is None and step is not None:
+        return step
+    raise TypeError(f"fit_module takes a loss or a step, however: {'neither' if loss is None else 'both'} given")
 
 
 def _masked_players(config: TrainingConfig, x: Tensor, n_players: int | None) -> int:
