@@ -5,75 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from image_networks import CASES, images, network
 from torch import nn
 from torch.nn import functional as F
 
 from harsanyinet.explanations.certificate import verify
 from harsanyinet.games import brute_force_shapley, harsanyi_dividends
-from harsanyinet.images.cells import sides_of, sizes_of
 from harsanyinet.images.cnn import HarsanyiCNN
 from harsanyinet.images.conv_blocks import inside
-from harsanyinet.networks.spreading import by_matrices, unit_contributions
-
-CASES = {
-    "paper": {"gamma": 1.0},
-    "paper, product, odd size": {"gamma": 1.0, "soft_and": "product", "image_size": (6, 10)},
-    "paper, one block": {"gamma": 1.0, "n_blocks": 1},
-    "paper on patches": {"gamma": 1.0, "stem": "patch"},
-    "paper, full readout": {"gamma": 1.0, "rank": None},
-    "presence by location": {"gate": "presence", "children": "location"},
-    "presence by location on patches": {"gate": "presence", "children": "location", "stem": "patch", "n_blocks": 3},
-    "presence, every neighbour": {"gate": "presence"},
-    "presence by group": {"gate": "presence", "groups": 4, "n_blocks": 3},
-    "presence by group, learned": {"gate": "presence", "groups": 2, "learn_children": True},
-    "presence by group, shared readout": {"gate": "presence", "groups": 4, "readout": "shared", "image_size": (6, 10)},
-    "presence by group on patches": {"gate": "presence", "groups": 2, "stem": "patch", "patch": 4, "image_size": 16},
-    "presence, deep stem": {"gate": "presence", "stem": "deep", "groups": 2},
-    "presence on a map": {"gate": "presence", "stem": "map", "groups": 2, "image_size": (3, 4)},
-    "presence, as many groups as cells": {"gate": "presence", "groups": 4, "image_size": 4},
-    "a coarser map above": {
-        "gate": "presence",
-        "groups": 4,
-        "n_blocks": 3,
-        "strides": [1, 2, 1],
-        "channels": [4, 8, 12],
-    },
-    "coarser twice, odd size": {
-        "gate": "presence",
-        "groups": 2,
-        "n_blocks": 3,
-        "strides": [2, 1, 2],
-        "image_size": (6, 10),
-    },
-    "coarser at once, shared readout": {"gate": "presence", "strides": (2, 1), "readout": "shared", "channels": (8, 6)},
-    "one line of cells": {"gate": "presence", "stem": "patch", "patch": 4, "image_size": (4, 20), "groups": 4},
-    "one cell": {"gate": "presence", "image_size": 2},
-    "paper, one line of cells": {"gamma": 1.0, "image_size": (2, 20), "n_blocks": 3},
-    "paper, one column of cells": {"gamma": 1.0, "image_size": (20, 2)},
-    "paper, one cell": {"gamma": 1.0, "image_size": 2},
-    "presence by location, one column": {"gate": "presence", "children": "location", "image_size": (20, 2)},
-}
-
-
-def network(seed: int = 0, **options) -> HarsanyiCNN:
-    """Small, in float64, with batch statistics that are not trivial."""
-    size = options.pop("image_size", 8)
-    net = HarsanyiCNN(2, size, 3, seed=seed, **{"channels": 8, "n_blocks": 2, **options}).double().eval()
-    g = torch.Generator().manual_seed(seed)
-    for module in net.modules():
-        if isinstance(module, nn.BatchNorm2d):
-            for tensor in (module.running_mean, module.bias.data):
-                tensor.copy_(torch.randn(tensor.shape, generator=g))
-            for tensor in (module.running_var, module.weight.data):
-                tensor.copy_(0.5 + torch.rand(tensor.shape, generator=g))
-    with torch.no_grad():
-        net.base.copy_(torch.arange(3.0))
-    return net
-
-
-def images(net: HarsanyiCNN, n: int = 2, seed: int = 0) -> torch.Tensor:
-    g = torch.Generator().manual_seed(seed)
-    return torch.rand(n, 2, *net.image_size, generator=g, dtype=torch.float64) - 0.3
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -116,50 +55,6 @@ def test_masked_outputs_follow_from_the_dividends(case):
     with torch.no_grad():
         played = net(x, present=torch.from_numpy(present)).numpy()
     np.testing.assert_allclose(net.explain(x).value(present), played, rtol=0, atol=1e-12 * max(1, np.abs(played).max()))
-
-
-def test_a_receptive_field_holds_every_cell_that_a_unit_notices():
-    net = network(gate="presence", groups=4, n_blocks=3)
-    x = images(net, 1)
-    fields = net.receptive_fields()
-    with torch.no_grad():
-        full = net.units(x)
-        for cell in range(net.n_players):
-            present = torch.ones(net.n_players, dtype=torch.bool)
-            present[cell] = False
-            for z, without, field in zip(full, net.units(x, present), fields, strict=True):
-                changed = ((z - without).abs() > 1e-12).any(2)[0]  # fast convolutions mix neighbours, and undo it
-                assert not bool((changed & ~field[:, cell]).any())  # R1
-                assert bool((without[0, field[:, cell]] == 0).all())  # R2
-    corner, middle = fields[0].view(4, 4, 4, 16)[0, 0, 0], fields[0].view(4, 4, 4, 16)[1, 1, 0]
-    assert (int(corner.sum()), int(middle.sum())) == (4, 9)  # the first group looks everywhere
-
-
-@pytest.mark.parametrize("strides", [[1, 1, 1], [1, 2, 1]])
-def test_fields_are_rectangles_unless_children_are_learned_otherwise(strides):
-    net = network(gate="presence", groups=4, n_blocks=3, strides=strides, learn_children=True, image_size=(10, 16))
-    x = images(net)
-    readouts = [readout.detach() for readout in net.readout_weights()]
-    with torch.no_grad():
-        units = [unit_contributions(z, readout) for z, readout in zip(net.units(x), readouts, strict=True)]
-        along_sides, at_once = net.spreader(readouts), by_matrices(readouts, net.structure())
-
-    def are_rectangles():
-        sizes = sizes_of(net.cells, strides)
-        return [
-            sides_of(field, net.cells, size) is not None
-            for field, size in zip(net.receptive_fields(), sizes, strict=True)
-        ]
-
-    assert all(are_rectangles())
-    torch.testing.assert_close(along_sides(units), at_once(units), rtol=0, atol=1e-13)
-    with torch.no_grad():
-        net.blocks[0].tau[3] = torch.tensor([1.0, -1, -1, -1, 1, -1, -1, -1, 1])  # a diagonal
-    values = net.explain(x).values
-    assert not are_rectangles()[0]
-    np.testing.assert_allclose(
-        values.sum(1), net(x).detach().numpy() - net.base.detach().numpy(), rtol=0, atol=1e-12 * np.abs(values).max()
-    )
 
 
 @pytest.mark.parametrize("case", ["paper", "presence by location", "presence by group", "coarser twice, odd size"])
