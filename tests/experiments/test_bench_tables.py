@@ -255,7 +255,7 @@ def test_our_models_tell_their_structure():
     rng = np.random.default_rng(0)
     x = pd.DataFrame(rng.normal(size=(300, 3)), columns=list("abc"))
     fitted = models.harsanyinet(x, x["a"].to_numpy() * 2, "regression", 1, max_iter=20, learning_rate=0.2)
-    found = models.structure(fitted.model, x)
+    found = models.size_of_model(fitted.model, x)
     assert sum(found["order_spectrum"]) == pytest.approx(1, abs=1e-3)
     assert found["order_spectrum"][1] > 0.5
     assert found["trees"] == len(fitted.model.trees_) > 10

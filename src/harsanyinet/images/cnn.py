@@ -31,6 +31,9 @@ class HarsanyiCNN(HarsanyiNet):
 
     Players are numbered row by row: ``ex.values.reshape(B, H, W, K)`` is the map of each class.
 
+    What is left out is as in `CNNSettings`: 4 blocks of 32 channels, the activation gate, beta 100, gamma 0.05, the
+    paper's stem, a readout of its own for every cell. What a network was made with stands in `net.settings`.
+
     Args:
         in_channels: Channels of the images.
         image_size: Height and width, or one number for both.

@@ -37,6 +37,9 @@ class HarsanyiMLP(HarsanyiNet):
     units of several channels, biases and any activation inside the gate, explicit presence bits; NaN is an absent
     variable.
 
+    What is left out is as in `MLPSettings`: 3 blocks of 100 units, the activation gate, beta 10, gamma 100. What a
+    network was made with stands in `net.settings`.
+
     Args:
         n_features: Number of columns of x.
         n_outputs: Number of raw outputs.
@@ -250,7 +253,7 @@ class HarsanyiMLP(HarsanyiNet):
         plain = self.gate == "activation" and self.connect == "previous"
         if not plain or not torch.is_grad_enabled() or torch.compiler.is_compiling():
             return self.read(self.units(x, present))
-        blocks: Any = self.blocks
+        blocks: list[Any] = list(self.blocks)
         parameters = [(block.weight, block.tau, r) for block, r in zip(blocks, self.readouts, strict=True)]
         settings = (blocks[0].beta, blocks[0].gamma, blocks[0].mode)
         return chained(self._inputs(x, present)[0], self.base, parameters, settings)

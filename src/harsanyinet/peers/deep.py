@@ -145,8 +145,8 @@ def gate_rule(block: ActivationBlock, z: Tensor, d: Tensor, m: Tensor) -> Tensor
     """
     sigma = block.child_mask().to(z.dtype)  # (U, D)
     share = (m * (d / sigma.sum(1).clamp_min(1))[:, None]) @ sigma
-    living = z.abs() >= torch.finfo(z.dtype).tiny
-    return share * torch.where(living, 1 / torch.where(living, z, 1.0), 0.0)[:, None]
+    nonzero = z.abs() >= torch.finfo(z.dtype).tiny
+    return share * torch.where(nonzero, 1 / torch.where(nonzero, z, 1.0), 0.0)[:, None]
 
 
 def gate_rule_of_reference(block: ActivationBlock, z: Tensor, z_ref: Tensor, m: Tensor) -> Tensor:
@@ -172,8 +172,8 @@ def gate_rule_of_reference(block: ActivationBlock, z: Tensor, z_ref: Tensor, m: 
         for point, weight in zip(*np.polynomial.legendre.leggauss(-(-k // 2)), strict=True):
             mixed = s_ref + float(1 + point) / 2 * (s - s_ref)  # (B, D)
             product = and_gate_(mixed.clone(), sigma, "product")
-            living = mixed >= torch.finfo(z.dtype).tiny
-            others = torch.where(living, 1 / torch.where(living, mixed, 1.0), 0.0)
+            nonzero = mixed >= torch.finfo(z.dtype).tiny
+            others = torch.where(nonzero, 1 / torch.where(nonzero, mixed, 1.0), 0.0)
             total += float(weight) / 2 * ((m[:, :, chosen] * product[:, None]) @ sigma) * others[:, None]
         out += total * quotient[:, None]
     return out
