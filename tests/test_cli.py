@@ -48,7 +48,7 @@ def test_huge_integers_and_one_column(tmp_path, capsys):
 
 def test_verify_fails_with_exit_code_1(model, capsys, monkeypatch):
     wrong = lambda self, zs: self.base + sum(z.sum((1, 2)) for z in zs)[:, None]  # noqa: E731
-    monkeypatch.setattr(harsanyinet.HarsanyiMLP, "_read", wrong)
+    monkeypatch.setattr(harsanyinet.HarsanyiMLP, "read", wrong)
     code, out, _ = run(capsys, "verify", model / "model.hnet", model / "rows.csv")
     assert code == 1
     assert out.startswith("FAILED")

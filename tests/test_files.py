@@ -125,7 +125,7 @@ class TestSaveRefuses:
             save_arrays(path, "model", {"__metadata__": np.zeros(2)}, {})
 
     def test_a_header_that_could_not_be_read_back(self, path, monkeypatch):
-        monkeypatch.setattr(files, "_MAX_HEADER", 1000)
+        monkeypatch.setattr(files, "MAX_HEADER", 1000)
         with pytest.raises(ValueError, match="must fit in 1000 bytes, however"):
             save_arrays(path, "model", {}, {"long": "x" * 1000})
         assert not path.exists()
@@ -179,7 +179,7 @@ class TestLoadRefuses:
 
     @pytest.mark.parametrize("text", ["[1]", "{", "[" * 100_000])
     def test_meta_that_is_not_an_object_under_a_right_checksum(self, path, text):
-        checksum = files._checksum("model", text, {"a": np.zeros(3)})
+        checksum = files.checksum("model", text, {"a": np.zeros(3)})
         path.write_bytes(tagged(meta=text, sha256=checksum))
         assert "is damaged" in reason(path)
 
@@ -192,12 +192,12 @@ class TestLoadRefuses:
         arrays = {"a": np.zeros(3)}
         for text, stored in (('{"b": 2}', arrays), ('{"b": 1}', {"a": np.ones(3)}), ('{"b": 1}', {"c": np.zeros(3)})):
             tags = {"format": "harsanyinet", "kind": "model", "version": "1", "meta": text}
-            checksum = files._checksum("model", json.dumps({"b": 1}), arrays)
+            checksum = files.checksum("model", json.dumps({"b": 1}), arrays)
             path.write_bytes(save(stored, metadata={**tags, "sha256": checksum}))
             assert "is damaged" in reason(path)
 
     def test_a_shape_or_type_changed_while_the_bytes_stay(self, path):
-        checksum = files._checksum("model", "{}", {"a": np.zeros((2, 3), np.float32)})
+        checksum = files.checksum("model", "{}", {"a": np.zeros((2, 3), np.float32)})
         for array in (np.zeros((3, 2), np.float32), np.zeros(6, np.float32), np.zeros((2, 3), np.int32)):
             tags = {"format": "harsanyinet", "kind": "model", "version": "1", "meta": "{}", "sha256": checksum}
             path.write_bytes(save({"a": array}, metadata=tags))

@@ -186,7 +186,7 @@ def test_what_is_no_model_file(tmp_path):
 
 def test_a_newer_file(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(files, "_VERSION", "2")
+        patch.setattr(files, "VERSION", "2")
         labelled([0, 1]).save(tmp_path / "m")
     with pytest.raises(
         files.ModelFileError, match=r"was written by a newer harsanyinet \(file format 2, .* upgrade harsanyinet$"

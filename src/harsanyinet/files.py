@@ -21,12 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 _FORMAT = "harsanyinet"
-_VERSION = "1"
+VERSION = "1"
 _DTYPES = {
     "BOOL": "?", "I8": "i1", "I16": "<i2", "I32": "<i4", "I64": "<i8", "U8": "u1", "U16": "<u2", "U32": "<u4",
     "U64": "<u8", "F16": "<f2", "F32": "<f4", "F64": "<f8",
 }  # fmt: skip
-_MAX_HEADER = 100_000_000  # safetensors writes a longer header, and then refuses to read it
+MAX_HEADER = 100_000_000  # safetensors writes a longer header, and then refuses to read it
 
 
 class ModelFileError(ValueError):
@@ -129,16 +129,16 @@ def save_arrays(
     from safetensors.numpy import save
 
     text = _strict_json(meta)
-    tags = {"format": _FORMAT, "kind": kind, "version": _VERSION, "meta": text, "sha256": _checksum(kind, text, ready)}
+    tags = {"format": _FORMAT, "kind": kind, "version": VERSION, "meta": text, "sha256": checksum(kind, text, ready)}
     data = save(ready, metadata=tags)
-    if (size := int.from_bytes(data[:8], "little")) > _MAX_HEADER:
-        raise ValueError(f"meta and names must fit in {_MAX_HEADER} bytes, however: they take {size}")
+    if (size := int.from_bytes(data[:8], "little")) > MAX_HEADER:
+        raise ValueError(f"meta and names must fit in {MAX_HEADER} bytes, however: they take {size}")
     write_beside(path, data)
 
 
-def checksum(kind: str, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, object]) -> str:
+def fingerprint(kind: str, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, object]) -> str:
     """The SHA-256 that a file of these arrays and this meta carries."""
-    return _checksum(kind, _strict_json(meta), _ready(arrays))
+    return checksum(kind, _strict_json(meta), _ready(arrays))
 
 
 def load_arrays(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
@@ -164,7 +164,7 @@ def load_any(
     """As `load_arrays`, for a file that may hold one of several `kinds`, which `what` names together.
 
     Returns:
-        The kind found, the arrays and the meta.
+        The kind, the arrays and the meta.
     """
 
     def wrong(fault: str, remedy: str = "give a file that harsanyinet saved") -> ModelFileError:
@@ -188,26 +188,26 @@ def load_any(
 
     if not isinstance(tags, dict) or tags.get("format") != _FORMAT:
         raise wrong("is a safetensors file of another program")
-    version, found = str(tags.get("version")), str(tags.get("kind"))
-    if version.isdecimal() and version != _VERSION:
-        newer = int(version) > int(_VERSION)
+    version, kind = str(tags.get("version")), str(tags.get("kind"))
+    if version.isdecimal() and version != VERSION:
+        newer = int(version) > int(VERSION)
         raise wrong(
             f"was written by {'a newer' if newer else 'an older'} harsanyinet (file format {version}, and this one "
-            f"reads {_VERSION})",
+            f"reads {VERSION})",
             "upgrade harsanyinet" if newer else "make and save it again with this version",
         )
-    if found not in kinds:
-        raise wrong(f"holds {_a(found)}, not {_a(what)}")
+    if kind not in kinds:
+        raise wrong(f"holds {_a(kind)}, not {_a(what)}")
 
     try:
         arrays = _read(data, header, start)
         meta = json.loads(tags["meta"])
-        whole = version == _VERSION and tags["sha256"] == _checksum(found, tags["meta"], arrays)
+        whole = version == VERSION and tags["sha256"] == checksum(kind, tags["meta"], arrays)
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise damaged from error
     if not whole or not isinstance(meta, dict):
         raise damaged
-    return found, arrays, meta
+    return kind, arrays, meta
 
 
 def _ready(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
@@ -250,7 +250,8 @@ def _a(kind: str) -> str:
     return f"an {kind}" if kind[:1] in tuple("aeiou") else f"a {kind}"
 
 
-def _checksum(kind: str, text: str, arrays: Mapping[str, NDArray[Any]]) -> str:
+def checksum(kind: str, text: str, arrays: Mapping[str, NDArray[Any]]) -> str:
+    """Of all that a file says."""
     digest = hashlib.sha256(json.dumps([kind, text]).encode())
     for name in sorted(arrays):
         array = arrays[name]

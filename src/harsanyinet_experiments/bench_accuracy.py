@@ -18,7 +18,7 @@ from harsanyinet.datasets import Table
 from harsanyinet.explanations.certificate import versions
 from harsanyinet_experiments import results, scoring
 from harsanyinet_experiments.bench_defaults import CANDIDATES, warm_up
-from harsanyinet_experiments.models import MODELS, OURS, SEED, Fitted, structure
+from harsanyinet_experiments.models import MODELS, OURS, SEED, Fitted, size_of_model
 from harsanyinet_experiments.runner import Cell, Ledger, Record, chosen, loaded
 from harsanyinet_experiments.scoring import CLOCK, LOSSES, Rows, Run, compare, loss_of, ratio_text
 
@@ -97,7 +97,7 @@ def measure(model: str, table: Table, rows: tuple[Rows, Rows], threads: int) -> 
     (train, test), y = rows, scoring.target(table)
     predict, predicted, taken = scoring.timed(MODELS[model][0], table, y[train], rows, threads, quiet=model not in OURS)
     if model in OURS and isinstance(predict, Fitted):
-        taken |= structure(predict.model, table.x.iloc[test[:1000]])
+        taken |= size_of_model(predict.model, table.x.iloc[test[:1000]])
     return taken | scoring.scores(y[test], predicted)
 
 

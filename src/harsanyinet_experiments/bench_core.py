@@ -18,7 +18,8 @@ from torch.nn import functional as F
 from tqdm import tqdm
 
 from harsanyinet.explanations.certificate import versions
-from harsanyinet.networks.mlp import Gate, HarsanyiMLP
+from harsanyinet.networks.mlp import HarsanyiMLP
+from harsanyinet.networks.settings import Gate
 from harsanyinet_experiments import results
 
 N_OUTPUTS = 2

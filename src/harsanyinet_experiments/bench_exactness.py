@@ -13,7 +13,7 @@ from harsanyinet.datasets import load_census
 from harsanyinet.explanations.certificate import versions
 from harsanyinet.networks.mlp import HarsanyiMLP
 from harsanyinet.peers import row_errors
-from harsanyinet.training.loop import TrainingConfig, fit_module
+from harsanyinet.training import TrainingConfig, fit_module
 from harsanyinet_experiments import results
 from harsanyinet_experiments.against_brute_force import true_class, truth
 from harsanyinet_experiments.census import label_coded

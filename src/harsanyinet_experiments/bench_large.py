@@ -59,7 +59,7 @@ def ledger(out: Path) -> Ledger:
 
 
 def cells() -> list[Cell]:
-    """All cells."""
+    """Every model on every table."""
     return [{"case": case, "model": model} for case in SIZES for model in MODELS]
 
 

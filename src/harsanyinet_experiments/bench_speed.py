@@ -45,9 +45,9 @@ def run(out: Path, *, quick: bool = False, threads: int = 1) -> str:
     """Measures what is not yet measured, writes the summary and returns it as a table."""
     out = results.place(out, quick)
     cells_run = ledger(out)
-    jobs = dict(_jobs(quick, threads))
+    named = dict(jobs(quick, threads))
     with threadpool_limits(threads):
-        cells_run.run([{"name": name} for name in jobs], lambda cell: {"threads": threads, **jobs[cell["name"]]()})
+        cells_run.run([{"name": name} for name in named], lambda cell: {"threads": threads, **named[cell["name"]]()})
     records = cells_run.records()
     about = {"command": "harsanyinet bench speed", "what": WHAT, "threads": threads, "versions": versions()}
     results.write(out, about | {"rows": records, "ratios": ratios(records)})
@@ -70,7 +70,7 @@ def ratios(records: list[dict[str, Any]]) -> dict[str, float]:
     }
 
 
-def _jobs(quick: bool, threads: int) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
+def jobs(quick: bool, threads: int) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
     """Name and measurement; models are fitted when the first measurement needs them."""
     split = load_census()
     train = split.train[:3000] if quick else split.train
@@ -84,7 +84,7 @@ def _jobs(quick: bool, threads: int) -> Iterator[tuple[str, Callable[[], dict[st
         return fitted[name]
 
     def timed(make: Callable[[], Call], batches: tuple[int, ...] = BATCHES) -> Callable[[], dict[str, Any]]:
-        return lambda: {"us": {str(b): _us(make(), test.iloc[:b]) for b in batches}}
+        return lambda: {"us": {str(b): microseconds(make(), test.iloc[:b]) for b in batches}}
 
     def explained(name: str, **game: Any) -> Callable[[], Call]:
         return lambda: lambda x: model(name).explain(x, **game)
@@ -96,12 +96,12 @@ def _jobs(quick: bool, threads: int) -> Iterator[tuple[str, Callable[[], dict[st
     yield f"{OWN}, marginal game", timed(explained(ours, game="marginal"))
     yield f"{OWN}, max_order=2", timed(explained("pairs"))
     rows = test[:1].to_dict("records")
-    yield f"{OWN}, from a dict", lambda: {"us": {"1": _us(lambda rows: model(ours).explain(rows[0]), rows)}}
+    yield f"{OWN}, from a dict", lambda: {"us": {"1": microseconds(lambda rows: model(ours).explain(rows[0]), rows)}}
     numbers = test.select_dtypes("number").to_numpy(dtype=float)[:1]
-    yield f"{OWN}, from an array of numbers", lambda: {"us": {"1": _us(model("array").explain, numbers)}}
+    yield f"{OWN}, from an array of numbers", lambda: {"us": {"1": microseconds(model("array").explain, numbers)}}
     yield "harsanyinet: first explanation without a compile cache, cold", partial(_first_call, model, ours, test[:4096])
     yield "harsanyinet explain of a file of 100 rows, cold", partial(_command, model, ours, test[:100])
-    yield from serving_speed.jobs(lambda: model(ours), test, lambda call, x: _us(call, x), BATCHES, threads)
+    yield from serving_speed.jobs(lambda: model(ours), test, lambda call, x: microseconds(call, x), BATCHES, threads)
     coded = as_categories(train)
     yield "lightgbm: predict", timed(lambda: lambda x: model("lightgbm").predict_proba(coded(x)))
     yield "lightgbm: pred_contrib", timed(lambda: lambda x: model("lightgbm").predict(coded(x), pred_contrib=True))
@@ -139,7 +139,7 @@ def _jobs(quick: bool, threads: int) -> Iterator[tuple[str, Callable[[], dict[st
         lambda: model(ours), test, 3000 if quick else serving_speed.MILLION,
     )  # fmt: skip
     for n in (10, 30, 100, 300, 1000):
-        yield f"harsanyinet, {n} columns", partial(_sized, n, quick, threads)
+        yield f"harsanyinet, {n} columns", partial(sized, n, quick, threads)
 
 
 def _fit(name: str, x: pd.DataFrame, y: Any, quick: bool, threads: int) -> Any:
@@ -202,7 +202,7 @@ def _command(model: Callable[[str], Any], name: str, rows: pd.DataFrame) -> dict
     code = "import sys; from harsanyinet.cli import main; sys.exit(main(sys.argv[1:]))"
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-c", code, "explain", *_written(model(name), rows, Path(folder))]
-        return {"seconds": _us(lambda _: subprocess.run(command, capture_output=True, check=True), [0]) / 1e6}
+        return {"seconds": microseconds(lambda _: subprocess.run(command, capture_output=True, check=True), [0]) / 1e6}
 
 
 def _written(model: Any, rows: pd.DataFrame, folder: Path) -> list[str]:
@@ -211,7 +211,7 @@ def _written(model: Any, rows: pd.DataFrame, folder: Path) -> list[str]:
     return [str(folder / "model.hnet"), str(folder / "rows.csv")]
 
 
-def _sized(n: int, quick: bool, threads: int) -> dict[str, Any]:
+def sized(n: int, quick: bool, threads: int) -> dict[str, Any]:
     """Our cost on a made-up table of so many columns, every one of which matters."""
     rng = np.random.default_rng(0)
     x = pd.DataFrame(rng.normal(size=(4096, n)), columns=[f"c{i}" for i in range(n)])
@@ -221,8 +221,8 @@ def _sized(n: int, quick: bool, threads: int) -> dict[str, Any]:
     model.fit(x[:1024], y[:1024])
     rows = x[: 256 if quick else 4096]
     return {
-        "explain_us": _us(model.explain, rows),
-        "predict_us": _us(model.predict_proba, rows),
+        "explain_us": microseconds(model.explain, rows),
+        "predict_us": microseconds(model.predict_proba, rows),
         "coalitions": len(model.trees_.coalitions),
     }
 
@@ -289,7 +289,7 @@ def _black_box(kind: str, model: Any, train: pd.DataFrame, coded: Callable[[pd.D
     return lambda x: permutation(numbers.iloc[: len(x)].to_numpy(), max_evals=500)
 
 
-def _us(call: Call, rows: Any) -> float:
+def microseconds(call: Call, rows: Any) -> float:
     """Median microseconds per row, after one to warm up: five calls, more if they are short, fewer if long."""
     call(rows)
     times: list[float] = []

@@ -12,9 +12,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from harsanyinet.datasets import ImageSplit
-from harsanyinet.images.backbone import EfficientNetLite, cached_features
+from harsanyinet.images.backbone import EfficientNetLite
 from harsanyinet.images.cnn import HarsanyiCNN
-from harsanyinet.training.loop import TrainingConfig, fit_module
+from harsanyinet.images.feature_files import cached_features
+from harsanyinet.training import TrainingConfig, fit_module
 from harsanyinet_experiments import image_paper
 from harsanyinet_experiments.against_brute_force import subgame_errors
 from harsanyinet_experiments.experiment import Experiment

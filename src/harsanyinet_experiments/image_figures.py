@@ -209,7 +209,7 @@ def _strongest(model: HarsanyiImageClassifier, image: NDArray[Any], label: int) 
     with torch.no_grad():
         units = net.units(image_paper.standardised(model, image))
         added = [
-            ((z[0] * readout[label]).sum(1)).abs() for z, readout in zip(units, net.readouts, strict=True)
+            ((z[0] * readout[label]).sum(1)).abs() for z, readout in zip(units, net.readout_weights(), strict=True)
         ]  # (U,) each
     wide = [field.sum(1) > below for field, below in zip(net.receptive_fields(), (1, 9, 9), strict=False)]
     level = 1 if len(added) > 1 and float(added[1][wide[1]].max()) > 0 else 0

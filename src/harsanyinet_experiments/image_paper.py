@@ -21,8 +21,9 @@ from harsanyinet import files, loading
 from harsanyinet.datasets import ImageSplit, load_cifar10, load_mnist
 from harsanyinet.games import Game
 from harsanyinet.images.cnn import HarsanyiCNN
-from harsanyinet.images.image_estimator import HarsanyiImageClassifier, augmented
-from harsanyinet.training.loop import TrainingConfig, fit_module
+from harsanyinet.images.image_estimator import HarsanyiImageClassifier
+from harsanyinet.images.pixels import augmented
+from harsanyinet.training import TrainingConfig, fit_module
 
 DATASETS = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
 PAPER: dict[str, dict[str, tuple[float, float]]] = {  # accuracy in per cent and error
@@ -175,18 +176,18 @@ class PlainCNN(nn.Module):
             self.convolutions.append(nn.Conv2d(below, width, 3, **options))
             self.norms.append(nn.Identity() if net.gate == "activation" else nn.BatchNorm2d(width))
             below = width
-        self.reading = copy.deepcopy(net.reading)
-        self.deciding = copy.deepcopy(net.deciding)
+        self.readout_in = copy.deepcopy(net.readout_in)
+        self.readout_out = copy.deepcopy(net.readout_out)
 
     def forward(self, x: Tensor, present: Tensor | None = None) -> Tensor:
         """(B, C, H, W) -> (B, K)."""
         z = self.stem(x).contiguous(memory_format=torch.channels_last)
         inner = z.new_zeros(())
         for level, (convolution, norm) in enumerate(zip(self.convolutions, self.norms, strict=True)):
-            out, weight = F.relu(norm(convolution(z))), self.reading[level]
+            out, weight = F.relu(norm(convolution(z))), self.readout_in[level]
             z = out + z if self.residual[level] else out
             inner = inner + z.permute(0, 2, 3, 1).flatten(1) @ weight.T / z[0, 0].numel() ** 0.5
-        total: Tensor = inner if self.deciding is None else inner @ self.deciding.T
+        total: Tensor = inner if self.readout_out is None else inner @ self.readout_out.T
         return total
 
 

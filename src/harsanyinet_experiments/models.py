@@ -46,7 +46,7 @@ def as_categories(x: pd.DataFrame) -> Callable[[pd.DataFrame], pd.DataFrame]:
     )
 
 
-def structure(model: Any, frame: pd.DataFrame) -> dict[str, Any]:
+def size_of_model(model: Any, frame: pd.DataFrame) -> dict[str, Any]:
     """Of which orders our model's outputs are made for these rows, and how many trees and sets of columns there are."""
     ex = model.explain(frame)
     spectrum = [round(float(share), 4) for share in np.trim_zeros(ex.order_spectrum(), "b")]

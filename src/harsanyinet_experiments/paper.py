@@ -12,9 +12,9 @@ from torch.nn import functional as F
 
 from harsanyinet import datasets
 from harsanyinet.datasets import TableSplit
-from harsanyinet.networks.blocks import SoftAnd
+from harsanyinet.networks.gates import SoftAnd
 from harsanyinet.networks.mlp import HarsanyiMLP
-from harsanyinet.training.loop import History, TrainingConfig, fit_module
+from harsanyinet.training import History, TrainingConfig, fit_module
 from harsanyinet_experiments.census import label_coded
 from harsanyinet_experiments.scoring import split_in_two
 
@@ -53,12 +53,12 @@ class Coded:
 
     @property
     def n_players(self) -> int:
-        """n."""
+        """How many variables the dataset has."""
         return self.x.shape[1]
 
     @property
     def n_classes(self) -> int:
-        """K."""
+        """How many classes the dataset has."""
         return int(max(self.y.max(), self.y_test.max())) + 1
 
 
@@ -123,7 +123,7 @@ def fit(net: nn.Module, data: Coded, *, seed: int, epochs: int = RECIPE.epochs, 
 
 
 def cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:
-    """(B,)."""
+    """The loss of each row, (B,)."""
     return F.cross_entropy(outputs, y, reduction="none")
 
 

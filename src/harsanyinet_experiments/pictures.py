@@ -42,15 +42,15 @@ def parts(readme: str) -> Figure:
 
 def image_maps(result: dict[str, Any]) -> Figure:
     """Images of CIFAR-10 above the exact values of their cells for the true class."""
-    found = result["datasets"]["cifar10"]["masked"]
+    masked = result["datasets"]["cifar10"]["masked"]
     figure = _figure(7.6, 3.9)
-    lines = figure.subplots(2, len(found["examples"]))
-    for (above, below), image, example in zip(lines.T, found["images"], found["examples"], strict=True):
+    lines = figure.subplots(2, len(masked["examples"]))
+    for (above, below), image, example in zip(lines.T, masked["images"], masked["examples"], strict=True):
         pixels, values = np.array(image, dtype=np.uint8), np.array(example["values"]["HarsanyiNet"])
         above.imshow(pixels)
         maps.bare(above)
-        maps.draw_cells(below, pixels, values.reshape(found["cells"]), maps.colour_limit(values))
-        name = found["classes"][example["label"]]
+        maps.draw_cells(below, pixels, values.reshape(masked["cells"]), maps.colour_limit(values))
+        name = masked["classes"][example["label"]]
         above.set_title(name, fontsize=10)
         base = example["outputs"][example["label"]] - values.sum()
         below.set_title(f"{base:.2f} without any cell\nall cells: {values.sum():+.2f}", fontsize=9)
@@ -190,8 +190,8 @@ def draw(root: Path) -> None:
     """Draws all pictures into docs/pictures."""
 
     def result(name: str) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((root / f"results/{name}.json").read_text())
-        return found
+        content: dict[str, Any] = json.loads((root / f"results/{name}.json").read_text())
+        return content
 
     figures = {
         "parts": parts((root / "README.md").read_text()),

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from harsanyinet.networks.mlp import HarsanyiMLP
 from harsanyinet.peers import model_game
-from harsanyinet.training.loop import TrainingConfig, fit_module
+from harsanyinet.training import TrainingConfig, fit_module
 from harsanyinet_experiments import paper
 from harsanyinet_experiments.against_brute_force import mean_error, true_class, truth
 from harsanyinet_experiments.experiment import Experiment, grouped

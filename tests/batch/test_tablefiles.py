@@ -22,7 +22,7 @@ def mixed():
     return pd.DataFrame({
         "number": [0.1, 1 / 3, np.nan, 1e-300],
         "whole": [1, 2, 3, 4],
-        "text": ["a", None, "b, c", 'say "d"'],
+        "text": ["a", np.nan, "b, c", 'say "d"'],
         "truth": [True, False, True, True],
     })  # fmt: skip
 

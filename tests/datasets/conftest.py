@@ -8,9 +8,7 @@ import urllib.error
 import urllib.request
 
 import pytest
-from stored_sets import (
-    SMALL,
-)
+from stored_sets import SMALL
 
 from harsanyinet.datasets import table_sets as datasets
 
@@ -26,6 +24,11 @@ def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     monkeypatch.setattr(urllib.request, "urlopen", offline)
     return tmp_path / "xdg" / "harsanyinet" / "adult"
+
+
+@pytest.fixture
+def no_pillow(monkeypatch):
+    monkeypatch.setitem(sys.modules, "PIL", None)
 
 
 @pytest.fixture

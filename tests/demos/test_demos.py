@@ -49,6 +49,7 @@ def test_demo(tmp_path, capsys):
     np.testing.assert_array_equal(model.decision_function(rows), model.decision_function(test))
 
 
+@pytest.mark.slow
 @pytest.mark.needs("matplotlib")
 def test_demo_without_census(tmp_path, monkeypatch):
     def absent():
@@ -67,12 +68,13 @@ def test_demo_without_census(tmp_path, monkeypatch):
 def test_a_demo_that_is_not_exact_says_so(tmp_path, monkeypatch):
     real = HarsanyiClassifier.explain
     monkeypatch.setattr(HarsanyiClassifier, "explain", lambda self, X: real(self, X) * (1 + 1e-9))
-    monkeypatch.setattr(demo, "_draw", lambda *_: [])
+    monkeypatch.setattr(demo, "draw", lambda *_: [])
     said: list[str] = []
     assert not demo.run_demo(tmp_path, say=said.append, quick=True)["passed"]
     assert any("NOT EXACT" in line for line in said)
 
 
+@pytest.mark.slow
 def test_images(tmp_path, capsys):
     pytest.importorskip("torch")
     assert cli.main(["demo", "--images", "--quick", "-o", str(tmp_path)]) == 0

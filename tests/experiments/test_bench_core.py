@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from harsanyinet.cli import main
 from harsanyinet_experiments import bench_core, bench_exactness
 
 
+@pytest.mark.slow
 def test_bench_core(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(bench_core, "BATCHES", (1, 8))
     monkeypatch.setattr(bench_core, "cases", lambda quick: [bench_core.Case(4, "activation", 6, 2, {})])

@@ -44,7 +44,7 @@ def test_speed_goes_on_where_it_stopped_and_gives_ratios(tmp_path, monkeypatch):
         for name in us:
             yield name, lambda name=name: measure(name)
 
-    monkeypatch.setattr(bench_speed, "_jobs", jobs)
+    monkeypatch.setattr(bench_speed, "jobs", jobs)
     out = tmp_path / "speed.json"
     assert main(["bench", "speed", "-o", str(out)]) == 130
     assert not out.exists()
@@ -79,7 +79,7 @@ def test_a_million_rows_are_compared_with_a_million_of_ours():
 def test_our_own_speed_is_measured(monkeypatch):
     """Every measurement of ours, on a small part of Census."""
     monkeypatch.setattr(bench_speed, "BATCHES", (1, 64))
-    monkeypatch.setattr(bench_speed, "_us", lambda call, rows: [call(rows)] and 1.0)
+    monkeypatch.setattr(bench_speed, "microseconds", lambda call, rows: [call(rows)] and 1.0)
     real, compiled = subprocess.run, []
 
     def run(command, **options):
@@ -91,7 +91,7 @@ def test_our_own_speed_is_measured(monkeypatch):
         return done
 
     monkeypatch.setattr(bench_speed.subprocess, "run", run)
-    jobs = dict(bench_speed._jobs(quick=True, threads=1))
+    jobs = dict(bench_speed.jobs(quick=True, threads=1))
     ours = [name for name in jobs if name.startswith("harsanyinet: ")]
     assert len(ours) == 13
     found = {name: jobs[name]() for name in ours}
@@ -109,7 +109,7 @@ def test_our_own_speed_is_measured(monkeypatch):
     written = jobs["harsanyinet explain of a million rows, Parquet to Parquet, two threads"]()
     assert written["rows"] == 3000  # quick
     assert list(jobs["a million rows, harsanyinet: predict + values"]()["us"]) == ["1000000"]
-    sized = bench_speed._sized(5, quick=True, threads=1)
+    sized = bench_speed.sized(5, quick=True, threads=1)
     assert sized["explain_us"] == sized["predict_us"] == 1.0
     assert sized["coalitions"] >= 5
 
@@ -117,7 +117,7 @@ def test_our_own_speed_is_measured(monkeypatch):
 def test_medians_are_per_row(monkeypatch):
     clock = iter([0.0, 1.0, 1.0, 3.0, 3.0, 18.0, 18.0, 50.0])
     monkeypatch.setattr(bench_speed.time, "perf_counter", lambda: next(clock))
-    assert bench_speed._us(lambda rows: None, [1, 2]) == 1e6 * 8.5 / 2  # of 1, 2, 15 and 32 seconds
+    assert bench_speed.microseconds(lambda rows: None, [1, 2]) == 1e6 * 8.5 / 2  # of 1, 2, 15 and 32 seconds
 
 
 @pytest.fixture
@@ -278,7 +278,7 @@ def test_our_models_tell_their_structure():
     rng = np.random.default_rng(0)
     x = pd.DataFrame(rng.normal(size=(300, 3)), columns=list("abc"))
     fitted = models.harsanyinet(x, x["a"].to_numpy() * 2, "regression", 1, max_iter=20, learning_rate=0.2)
-    found = models.structure(fitted.model, x)
+    found = models.size_of_model(fitted.model, x)
     assert sum(found["order_spectrum"]) == pytest.approx(1, abs=1e-3)
     assert found["order_spectrum"][1] > 0.5
     assert found["trees"] == len(fitted.model.trees_) > 10

@@ -73,14 +73,11 @@ class FieldMissesAPlayer(HarsanyiMLP):
 class SilentFieldError(HarsanyiMLP):
     """Keeps the children as they are and reports receptive fields that miss a player."""
 
-    def structure(self):
-        from harsanyinet.networks.structure import Structure
-
-        true = super().structure()
-        first = true.fields[0].clone()
+    def fields_of(self, chosen):
+        first, *others = super().fields_of(chosen)
         wide = first.sum(1) > 1
         first[wide, first[wide].float().argmax(1)] = False
-        return Structure(true.children, (first, *true.fields[1:]))
+        return [first, *others]
 
 
 @pytest.mark.parametrize("n", [5, 20])

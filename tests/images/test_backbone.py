@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import pickle
-import threading
-import zlib
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -17,12 +14,13 @@ from torch import nn
 
 from harsanyinet.games import brute_force_shapley
 from harsanyinet.images import backbone
-from harsanyinet.images.backbone import EfficientNetLite, cached_features
+from harsanyinet.images.backbone import EfficientNetLite
 from harsanyinet.images.cnn import HarsanyiCNN
 from harsanyinet.images.conv_blocks import pixels_per_cell
+from harsanyinet.images.feature_files import cached_features
 
 real = pytest.mark.skipif(
-    find_spec(backbone._PACKAGE) is None, reason=f"{backbone._PACKAGE} is not installed: harsanyinet[backbone]"
+    find_spec(backbone.PACKAGE) is None, reason=f"{backbone.PACKAGE} is not installed: harsanyinet[backbone]"
 )
 LAST_BLOCK = [0, 2, 4, 7, 10, 14, 15, 16]  # of each stage
 
@@ -41,7 +39,7 @@ def test_every_stage_equals_that_of_the_original(size):
     """50 has an odd number of cells after one stride, and then padding on both sides."""
     original = pytest.importorskip("efficientnet_lite_pytorch")
     net = original.EfficientNet.from_name("efficientnet-lite0", image_size=size).eval()
-    net.load_state_dict(backbone._pretrained())
+    net.load_state_dict(backbone.pretrained_weights())
     x = pictures(size=size).float()
     with torch.no_grad():
         z = net._swish(net._bn0(net._conv_stem((255 * x - 127) / 128)))
@@ -144,18 +142,18 @@ def test_the_package_runs_no_code(tmp_path, monkeypatch):
     package = tmp_path / "pretended_weights"
     (package / "models").mkdir(parents=True)
     (package / "__init__.py").write_text("raise SystemExit('imported')")
-    torch.save({"weight": Harm()}, package / "models" / backbone._FILE)
+    torch.save({"weight": Harm()}, package / "models" / backbone.FILE)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(backbone, "_PACKAGE", "pretended_weights")
+    monkeypatch.setattr(backbone, "PACKAGE", "pretended_weights")
     with pytest.raises(ValueError, match=r"must have sha256 .* install pretended_weights again"):
         EfficientNetLite()
-    content = (package / "models" / backbone._FILE).read_bytes()
-    monkeypatch.setattr(backbone, "_SHA256", hashlib.sha256(content).hexdigest())
+    content = (package / "models" / backbone.FILE).read_bytes()
+    monkeypatch.setattr(backbone, "SHA256", hashlib.sha256(content).hexdigest())
     with pytest.raises(pickle.UnpicklingError):
         EfficientNetLite()
     assert not Path("harm").exists()
-    (package / "models" / backbone._FILE).unlink()
+    (package / "models" / backbone.FILE).unlink()
     with pytest.raises(ValueError, match="however: there is none"):
         EfficientNetLite()
 
@@ -223,185 +221,3 @@ def test_half_precision_loses_a_rounding(tmp_path):
         direct = stem(torch.tensor(images)[:, None] / 255).numpy()
     np.testing.assert_allclose(single, direct, rtol=0, atol=1e-5 * np.abs(direct).max())
     np.testing.assert_allclose(half, single, rtol=2**-11, atol=2**-25)
-
-
-# Maps on disk
-
-
-class Counted(nn.Module):
-    """A small backbone that counts the images it has seen and can fail."""
-
-    def __init__(self, most: float = float("inf"), scale: float = 1.0) -> None:
-        super().__init__()
-        self.layer = nn.Conv2d(3, 2, 2, stride=2)
-        nn.init.constant_(self.layer.weight, scale)
-        self.dropout = nn.Dropout()
-        self.seen, self.most = 0, most
-
-    def forward(self, x):
-        if self.seen + len(x) > self.most:
-            raise KeyboardInterrupt
-        self.seen += len(x)
-        return self.dropout(self.layer(x))
-
-
-IMAGES = np.random.default_rng(0).integers(0, 256, (10, 4, 6, 3), dtype=np.uint8)
-
-
-@pytest.fixture
-def expected():
-    torch.manual_seed(0)
-    net = Counted().eval()
-    with torch.no_grad():
-        return net(torch.tensor(IMAGES).permute(0, 3, 1, 2) / 255).half().numpy()
-
-
-def counted(**options) -> Counted:
-    torch.manual_seed(0)
-    return Counted(**options)
-
-
-def cached(folder: Path, net: nn.Module, images: np.ndarray = IMAGES, **options) -> np.ndarray:
-    return cached_features(images, net, folder, **{"batch_size": 3, "progress": False, **options})
-
-
-def files(folder: Path, ending: str) -> list[Path]:
-    return sorted(folder.glob(f"*.{ending}"))
-
-
-def test_computed_once_and_then_read(tmp_path, expected):
-    net = counted()
-    features = cached(tmp_path / "new" / "folder", net)
-    np.testing.assert_allclose(features, expected, atol=2e-3)
-    assert features.dtype == np.float16
-    assert features.shape == (10, 2, 2, 3)
-    assert isinstance(features, np.memmap)
-    assert net.seen == 11  # all, and one to know the shape
-    assert net.training  # as before, though the dropout was not at work
-    assert net.dropout.training
-    with pytest.raises(ValueError, match="read-only"):
-        features[0] = 0
-    again = cached(tmp_path / "new" / "folder", net, batch_size=4)
-    np.testing.assert_array_equal(again, features)
-    assert net.seen == 12
-    assert not files(tmp_path / "new" / "folder", "partial")
-
-
-def test_one_file_for_each_content(tmp_path):
-    cached(tmp_path, counted())
-    for n, (net, images, options) in enumerate(
-        [
-            (counted(scale=2.0), IMAGES, {}),
-            (counted(), IMAGES[::-1], {}),
-            (counted(), IMAGES.transpose(0, 2, 1, 3), {}),
-            (counted(), IMAGES, {"dtype": "float32"}),
-            (counted().double(), IMAGES, {}),
-            (nn.Sequential(nn.AvgPool2d(2)), IMAGES, {}),
-            (nn.Sequential(nn.AvgPool2d(1)), IMAGES, {}),
-        ]
-    ):
-        cached(tmp_path, net, images, **options)
-        assert len(files(tmp_path, "npy")) == n + 2
-
-
-def test_goes_on_after_an_interruption(tmp_path, expected):
-    with pytest.raises(KeyboardInterrupt):
-        cached(tmp_path, counted(most=8))  # one, two batches of three, and not the next
-    [partial] = files(tmp_path, "partial")
-    assert not files(tmp_path, "npy")
-    with partial.open("ab") as file:
-        file.write(b"half a row")
-    net = counted()
-    np.testing.assert_allclose(cached(tmp_path, net), expected, atol=2e-3)
-    assert net.seen == 1 + 4
-
-
-def test_goes_on_after_a_crash(tmp_path, expected, monkeypatch):
-    """What was recorded on the way is enough: no one writes a last record."""
-    monkeypatch.setattr(backbone, "_SECONDS_AT_RISK", -1.0)
-    record = backbone._write_record
-    monkeypatch.setattr(backbone, "_write_record", lambda path, r: record(path, r) if r["rows"] < 6 else None)
-    with pytest.raises(KeyboardInterrupt):
-        cached(tmp_path, counted(most=8))
-    monkeypatch.setattr(backbone, "_write_record", record)
-    net = counted()
-    np.testing.assert_allclose(cached(tmp_path, net), expected, atol=2e-3)
-    assert net.seen == 1 + 7  # the record spoke of one batch
-
-
-def test_goes_on_when_only_the_name_was_missing(tmp_path, expected):
-    features = cached(tmp_path, counted())
-    [path] = files(tmp_path, "npy")
-    path.rename(path.with_suffix(".partial"))
-    net = counted()
-    np.testing.assert_array_equal(cached(tmp_path, net), features)
-    assert net.seen == 1
-
-
-def test_a_damaged_beginning_is_not_continued(tmp_path, expected):
-    with pytest.raises(KeyboardInterrupt):
-        cached(tmp_path, counted(most=8))
-    [partial] = files(tmp_path, "partial")
-    content = bytearray(partial.read_bytes())
-    content[-3] ^= 1
-    partial.write_bytes(content)
-    net = counted()
-    np.testing.assert_allclose(cached(tmp_path, net), expected, atol=2e-3)
-    assert net.seen == 11
-
-
-def of_another_shape(path: Path) -> None:
-    """With a record that agrees."""
-    content = path.read_bytes().replace(b"(10, 2, 2, 3)", b"(10, 2, 3, 2)")
-    path.write_bytes(content)
-    record = {"bytes": len(content), "crc32": zlib.crc32(content)}
-    path.with_suffix(".json").write_text(json.dumps(record))
-
-
-HARMS = {
-    "a bit": lambda path: path.write_bytes(path.read_bytes()[:-1] + bytes([path.read_bytes()[-1] ^ 1])),
-    "cut off": lambda path: path.write_bytes(path.read_bytes()[:-5]),
-    "empty": lambda path: path.write_bytes(b""),
-    "gone": lambda path: path.unlink(),
-    "another shape": of_another_shape,
-    "no record": lambda path: path.with_suffix(".json").unlink(),
-    "no record but text": lambda path: path.with_suffix(".json").write_text("[1, 2]"),
-}
-
-
-@pytest.mark.parametrize("harm", HARMS)
-def test_a_damaged_file_is_computed_again(harm, tmp_path, expected):
-    cached(tmp_path, counted())
-    [path] = files(tmp_path, "npy")
-    HARMS[harm](path)
-    net = counted()
-    np.testing.assert_allclose(cached(tmp_path, net), expected, atol=2e-3)
-    assert net.seen == 11
-
-
-def test_two_at_once_compute_once(tmp_path):
-    pytest.importorskip("fcntl", reason="files are locked on POSIX systems only")
-    nets = [counted().eval() for _ in range(4)]
-    threads = [threading.Thread(target=cached, args=(tmp_path, net), kwargs={"batch_size": 1}) for net in nets]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(net.seen for net in nets) == [1, 1, 1, 11]
-
-
-@pytest.mark.parametrize(
-    ("images", "net", "options", "words"),
-    [
-        (IMAGES / 255, counted(), {}, "must be uint8 .* float64"),
-        (IMAGES[0, 0], counted(), {}, r"however: uint8 of shape \(6, 3\)"),
-        (IMAGES[:0], counted(), {}, "none of them 0"),
-        (IMAGES, counted(scale=1e5), {}, "finite in float16, .*; pass dtype='float32'"),
-        (IMAGES, nn.Flatten(), {}, r"must return maps .* however: \(1, 72\)"),
-        (IMAGES, counted(), {"dtype": "float64"}, "dtype must be"),
-        (IMAGES, counted(), {"batch_size": 0}, "batch_size must be"),
-    ],
-)
-def test_wrong_images(images, net, options, words, tmp_path):
-    with pytest.raises(ValueError, match=words):
-        cached(tmp_path, net, images, **options)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from harsanyinet import HarsanyiCNN, HarsanyiMLP, load, save
-from harsanyinet.networks.draws import from_seed, left_open, normal, uniform, xavier
+from harsanyinet.networks.draws import first_children, first_sets, from_seed, left_open, normal, uniform, xavier
 
 NETWORKS = {
     "activation": lambda: HarsanyiMLP(5, 2, width=9),
@@ -84,3 +84,26 @@ def test_left_open_ends_with_its_block() -> None:
     assert not normal((3,), None).any()
     assert not xavier((3, 2), None).any()
     assert bool(uniform((3,), from_seed(0)).all())
+
+
+def test_first_children_by_the_papers_and_the_authors_rule():
+    g = torch.Generator().manual_seed(0)
+    assert (first_children(50, 12, None, g) > 0).sum(1).tolist() == [10] * 50
+    assert (first_children(50, 4, None, g) > 0).sum(1).tolist() == [4] * 50
+    assert (first_children(50, 12, 0.1, g) > 0).sum(1).tolist() == [1] * 50
+    assert (first_children(50, 100, 0.1, g) > 0).sum(1).tolist() == [10] * 50
+    tau = first_children(2000, 10, 3, g)
+    assert set(tau.unique().tolist()) == {-1.0, 1.0}
+    share = (tau > 0).float().mean(0)
+    assert bool(((share - 0.3).abs() < 0.05).all())  # every candidate is as likely; standard error 0.01
+
+
+def test_first_sets_singles_first_then_even_random_sets():
+    sets = first_sets(40, 6, (2, 3), torch.Generator().manual_seed(0))
+    assert torch.equal(sets[:6], torch.eye(6, dtype=torch.bool))
+    assert sets[6:].sum(1).tolist() == [2, 3] * 17
+    counts = sets[6:].sum(0)
+    assert int(counts.max() - counts.min()) <= 2
+    few = first_sets(10, 100, (2, 3), torch.Generator().manual_seed(0))
+    assert bool(few.any(0).all())  # fewer units than variables: still every variable is somewhere
+    assert first_sets(3, 1, (2,), torch.Generator().manual_seed(0)).all()

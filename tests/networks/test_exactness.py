@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from harsanyinet import HarsanyiMLP
 from harsanyinet.games import all_masks, brute_force_shapley, evaluate, harsanyi_dividends
-from harsanyinet.training.loop import TrainingConfig, fit_module
+from harsanyinet.training import TrainingConfig, fit_module
 
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5}  # relative to the largest |output| over all masks
 relaxed = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)

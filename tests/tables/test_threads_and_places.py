@@ -224,6 +224,7 @@ print(repr(numba.config.CACHE_DIR))
 posix = pytest.mark.skipif(not hasattr(os, "getuid"), reason="there are no such users here")
 
 
+@pytest.mark.slow
 @posix
 def test_a_read_only_installation_without_a_home_keeps_loops_in_a_temporary_folder(tmp_path):
     site, env = installed_read_only(tmp_path), homeless(tmp_path)
@@ -238,6 +239,7 @@ def test_a_read_only_installation_without_a_home_keeps_loops_in_a_temporary_fold
     assert {path: path.stat().st_mtime_ns for path in own.rglob("*.nbc")} == compiled  # and not compiled again
 
 
+@pytest.mark.slow
 @posix
 @pytest.mark.parametrize("folder", ["cannot be written", "does not exist"])
 def test_without_any_place_loops_are_compiled_anew(folder, tmp_path):
@@ -254,6 +256,7 @@ tempfile.gettempdir = nowhere
     assert found == ["None None", "''"]
 
 
+@pytest.mark.slow
 @posix
 @pytest.mark.parametrize("folder", ["open to all", "of somebody else"])
 def test_loops_are_not_loaded_from_a_folder_that_others_can_write(folder, tmp_path):
@@ -272,6 +275,7 @@ def test_loops_are_not_loaded_from_a_folder_that_others_can_write(folder, tmp_pa
     assert list(trap.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_package_that_can_be_written_keeps_its_loops_beside_it(tmp_path):
     shutil.copytree(SOURCE / "harsanyinet", tmp_path / "harsanyinet", ignore=shutil.ignore_patterns("__pycache__"))
     found = run(FIT, source=tmp_path).splitlines()

@@ -185,7 +185,7 @@ def test_predictions_by_numpy_and_by_kernels(n_rows, absent):
     rows = random_bins(np.random.default_rng(1), case.player_of, n_rows, absent)
     full = absent == 0
     look_up = LookUp.of_values(case.trees, full)
-    by_numpy = look_up._apply_to_few(rows)
+    by_numpy = look_up.apply_to_few(rows)
     out = np.zeros_like(by_numpy)
     from harsanyinet.tables import kernels
 
@@ -209,7 +209,7 @@ def test_values_by_numpy_and_by_kernels(name, absent):
     weights = csr_array(np.random.default_rng(3).normal(size=(len(game.coalitions), 7)))
     look_up = game.look_up(weights, full=absent == 0)
     by_kernel = look_up.apply(rows)
-    np.testing.assert_array_equal(look_up._apply_to_few(rows), by_kernel)
+    np.testing.assert_array_equal(look_up.apply_to_few(rows), by_kernel)
     dividends = np.asarray(TreeDividends(game, rows[:, :50]).array())
     expected = np.einsum("bck,cn->nkb", dividends, weights.toarray()).reshape(14, 50)
     np.testing.assert_allclose(by_kernel[:, :50], expected, 0, 1e-12 * case.scale() * 10)  # normal weights: up to 4
@@ -232,7 +232,7 @@ def test_trees_about_two_columns_fold_into_one_table(seed, n_columns, full):
             continue
         assert len({tuple(pair) for pair in folded.columns.tolist()}) == len(folded.columns)
         np.testing.assert_allclose(
-            look_up.apply(case.rows), look_up._apply_to_few(case.rows), atol=1e-13 * case.scale() * 10
+            look_up.apply(case.rows), look_up.apply_to_few(case.rows), atol=1e-13 * case.scale() * 10
         )
 
 
@@ -240,8 +240,8 @@ def test_few_rows_are_looked_up_in_numpy_until_kernels_are_there(monkeypatch):
     case = many_trees(n_trees=3)
     look_up = LookUp.of_values(case.trees, full=False)
     seen = []
-    few = LookUp._apply_to_few
-    monkeypatch.setattr(LookUp, "_apply_to_few", lambda self, bins: seen.append(bins.shape[1]) or few(self, bins))
+    few = LookUp.apply_to_few
+    monkeypatch.setattr(LookUp, "apply_to_few", lambda self, bins: seen.append(bins.shape[1]) or few(self, bins))
     from harsanyinet.tables import kernels
 
     assert kernels

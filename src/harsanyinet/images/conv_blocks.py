@@ -19,14 +19,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils import skip_init
 
-from harsanyinet.networks.blocks import SoftAnd, select_children
 from harsanyinet.networks.draws import Draws, normal, uniform
+from harsanyinet.networks.gates import SoftAnd, select_children
+from harsanyinet.networks.settings import Gate
 
-Gate = Literal["activation", "presence"]
 StemName = Literal["paper", "patch", "deep", "map"]
 TauGradient = Literal["formula", "code"]
 _CENTRE = 4  # of the nine neighbours, row by row
-_GATHERED = 2**20  # values that are gathered at a time
+GATHERED = 2**20  # values that are gathered at a time
 
 
 # Stems ------------------------------------------------------------------------------------------------------------
@@ -56,7 +56,7 @@ def make_stem(kind: StemName, in_channels: int, channels: int, generator: Draws,
     for layer in layers:
         if isinstance(layer, nn.Conv2d):
             _initialise(layer.weight, generator)
-            if layer.bias is not None:  # of both signs: where an image is black some channels are alive
+            if layer.bias is not None:  # of both signs: where an image is black some channels are not zero
                 with torch.no_grad():
                     layer.bias.copy_((uniform((channels,), generator) * 2 - 1) / math.sqrt(9 * in_channels))
     return nn.Sequential(*layers)
@@ -87,7 +87,7 @@ def pixels_per_cell(stem: nn.Module, in_channels: int, size: tuple[int, int]) ->
     A whole line of the image is made NaN, and the cells that turn NaN see it.
     """
     like = next(stem.parameters(), torch.zeros(()))
-    found = []
+    lengths = []
     with torch.no_grad(), evaluating(stem):
         for axis in (2, 3):
             n = size[axis - 2]
@@ -95,8 +95,8 @@ def pixels_per_cell(stem: nn.Module, in_channels: int, size: tuple[int, int]) ->
             for line in range(n):
                 x[line].select(axis - 1, line).fill_(math.nan)
             seen = torch.cat([stem(part).isnan().any(1).any(5 - axis - 1) for part in torch.split(x, 32)])  # (n, cells)
-            found.append(int(seen.sum(0).max()))
-    return found[0], found[1]
+            lengths.append(int(seen.sum(0).max()))
+    return lengths[0], lengths[1]
 
 
 # Neighbours -------------------------------------------------------------------------------------------------------
@@ -135,7 +135,7 @@ class _MaskedConvolution(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, z: Tensor, weight: Tensor, sigma: Tensor) -> Tensor:
         ctx.save_for_backward(z, weight, sigma)
-        ctx.n_images = len(z) if z.is_cuda or not len(z) else max(1, _GATHERED // (9 * z[0].numel()))
+        ctx.n_images = len(z) if z.is_cuda or not len(z) else max(1, GATHERED // (9 * z[0].numel()))
         return torch.cat(
             [neighbours(z).mul_(sigma[..., None]).flatten(3) @ weight.T for z in torch.split(z, ctx.n_images)]
         )
@@ -248,8 +248,8 @@ class LocationBlock(nn.Module):
     """Children chosen per location and shared by all channels, tau ~ N(0, 0.01^2).
 
     Activation gate: z = ReLU(masked convolution * AND over the children of tanh(gamma * sum of abs(channels))), with
-    the gradient of the paper's formula or that of the authors' code (`tau_gradient`). Presence gate: z = alive * (z of
-    the same cell + activation(batch norm(masked convolution))), the centre always a child.
+    the gradient of the paper's formula or that of the authors' code (`tau_gradient`). Presence gate: z = present *
+    (z of the same cell + activation(batch norm(masked convolution))), the centre always a child.
 
     Shape:
         - z: (B, H, W, C) and the presence of its cells (B, H, W) or None; returns the same of the block.
@@ -299,7 +299,7 @@ class LocationBlock(nn.Module):
         gate = neighbour_and(size, sigma, selected, self.mode, self.gate_floor, log_sum)
         return masked_convolution(z, self.weight, sigma), gate
 
-    def forward(self, z: Tensor, alive: Tensor | None) -> tuple[Tensor, Tensor | None]:  # noqa: D102
+    def forward(self, z: Tensor, present: Tensor | None) -> tuple[Tensor, Tensor | None]:  # noqa: D102
         if self.gate == "activation":
             total, gate = self.parts(z)
             return (total * gate[..., None]).relu(), None
@@ -311,12 +311,12 @@ class LocationBlock(nn.Module):
         out = _normed(self.norm, masked_convolution(z, self.weight, sigma)).relu_()
         if self.residual:
             out = out + z
-        if alive is None:
+        if present is None:
             return out, None
         with torch.no_grad():
-            near = neighbours(alive[..., None].to(z.dtype), 1.0)[..., 0]
-            alive = ((1 - near) * sigma).sum(-1) == 0
-        return torch.where(alive[..., None], out, 0.0), alive
+            near = neighbours(present[..., None].to(z.dtype), 1.0)[..., 0]
+            present = ((1 - near) * sigma).sum(-1) == 0
+        return torch.where(present[..., None], out, 0.0), present
 
 
 def _normed(norm: nn.BatchNorm2d, z: Tensor) -> Tensor:
@@ -382,7 +382,7 @@ class GroupBlock(nn.Module):
         chosen[:, _CENTRE] = True
         return chosen
 
-    def forward(self, z: Tensor, alive: Tensor | None) -> tuple[Tensor, Tensor | None]:  # noqa: D102
+    def forward(self, z: Tensor, present: Tensor | None) -> tuple[Tensor, Tensor | None]:  # noqa: D102
         sigma = select_children(self.tau, self.beta)
         centre = torch.zeros_like(sigma)
         centre[:, _CENTRE] = 1.0
@@ -392,12 +392,11 @@ class GroupBlock(nn.Module):
         out = self.norm(F.conv2d(z, kernel, **read)).relu_()
         if self.residual:
             out = out + z
-        if alive is None:
+        if present is None:
             return out, None
         with torch.no_grad():
-            absent = (~alive).to(z.dtype)
             stencil = sigma.view(-1, 1, 3, 3)
-            dead = F.conv2d(absent, stencil, **read)  # what lies outside is not absent
-            alive = dead < 0.5  # (B, G, H, W)
+            n_absent = F.conv2d((~present).to(z.dtype), stencil, **read)  # what lies outside is not absent
+            present = n_absent < 0.5  # (B, G, H, W)
         per_group = out.shape[1] // self.groups
-        return torch.where(alive.repeat_interleave(per_group, 1), out, 0.0), alive
+        return torch.where(present.repeat_interleave(per_group, 1), out, 0.0), present

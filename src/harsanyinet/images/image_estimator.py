@@ -13,6 +13,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -21,10 +22,14 @@ from torch.nn import functional as F
 
 from harsanyinet import files
 from harsanyinet.explanations.explanation import Explanation
-from harsanyinet.images.cnn import Children, HarsanyiCNN
-from harsanyinet.images.conv_blocks import Gate, StemName, TauGradient
-from harsanyinet.networks.base import check_present
-from harsanyinet.training.loop import TrainingConfig, fit_module
+from harsanyinet.explanations.names import check_present
+from harsanyinet.images.cnn import HarsanyiCNN
+from harsanyinet.images.cnn_settings import Children
+from harsanyinet.images.conv_blocks import StemName, TauGradient
+from harsanyinet.images.pixels import as_pixels, augmented, standardised
+from harsanyinet.networks.settings import Gate
+from harsanyinet.threads import count_threads
+from harsanyinet.training import TrainingConfig, fit_module
 
 Array = NDArray[Any]
 Images = ArrayLike | str | os.PathLike[str]
@@ -62,7 +67,8 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         weight_decay: Decoupled.
         checkpoint: A file that is written after each epoch and from which an interrupted fit goes on.
         random_state: Of weights, order, masks and augmentation.
-        n_jobs: Threads; by default torch's.
+        n_jobs: Threads of `fit`; by default torch's. Prediction takes torch's: how many those are holds for the whole
+            process, which is not for a prediction to change.
         device: `"cpu"` or a torch device.
         mixed_precision: Whether convolutions are trained in bfloat16, which pays on a GPU. Prediction and explanation
             are in float32 all the same.
@@ -166,12 +172,12 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             from harsanyinet.datasets import read_folder
 
             images, y = read_folder(images)
-        pixels = _pixels(images)
+        pixels = as_pixels(images)
         if not len(pixels):
             raise ValueError("images must hold at least two images, however: none")
         if y is None or np.shape(y) != (len(pixels),):
-            found = "none were given" if y is None else f"y has shape {np.shape(y)}"
-            raise ValueError(f"y must hold one label for each of the {len(pixels)} images, however: {found}")
+            given = "none were given" if y is None else f"y has shape {np.shape(y)}"
+            raise ValueError(f"y must hold one label for each of the {len(pixels)} images, however: {given}")
         self.classes_, labels = np.unique(np.asarray(y), return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"y must hold at least two classes, however: all labels are {self.classes_[0]}")
@@ -191,7 +197,7 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             tau_gradient=self.tau_gradient,
         )  # fmt: skip
         self.mean_, self.scale_ = self._standardise(x)
-        module = _Seeing(net, self.mean_, self.scale_, self.mixed_precision).to(self.device)
+        module = _Standardised(net, self.mean_, self.scale_, self.mixed_precision).to(self.device)
         epochs = int(np.clip(600_000 // len(x), 8, 40)) if self.epochs is None else self.epochs
         config = TrainingConfig(
             epochs=epochs, batch_size=self.batch_size, learning_rate=self.learning_rate, schedule="onecycle",
@@ -267,7 +273,7 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             present: (P,) or (B, P) bool, which cells are there, row by row.
         """
         parts = []
-        with torch.inference_mode(), self._threads():
+        with torch.inference_mode():
             for x, mask in self._chunks(images, present):
                 parts.append(self.network_(x, present=mask).double().numpy())
         out = np.concatenate(parts)
@@ -278,8 +284,7 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         raw = self.decision_function(images, present)
         if raw.ndim == 1:
             raw = np.stack([np.zeros_like(raw), raw], axis=1)
-        raw = np.exp(raw - raw.max(1, keepdims=True))
-        return np.asarray(raw / raw.sum(1, keepdims=True))
+        return np.asarray(softmax(raw, axis=1))
 
     def predict(self, images: Images, present: ArrayLike | None = None) -> Array:
         """(B,) labels."""
@@ -292,13 +297,12 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         (x, mask), *more = self._chunks(images, present, whole=True)
         assert not more
         names = list(map(str, self.classes_[1:] if self.network_.n_outputs == 1 else self.classes_))
-        with self._threads():
-            found = self.network_.explain(
-                x, mask, output_names=names,
-                feature_names=[f"cell {row},{column}" for row in range(height) for column in range(width)],
-            )  # fmt: skip
-        found.scale = "log-odds" if len(names) == 1 else "logit"
-        return found
+        explanation = self.network_.explain(
+            x, mask, output_names=names,
+            feature_names=[f"cell {row},{column}" for row in range(height) for column in range(width)],
+        )  # fmt: skip
+        explanation.scale = "log-odds" if len(names) == 1 else "logit"
+        return explanation
 
     def game(self, images: Images, row: int = 0) -> Callable[[NDArray[np.bool_]], Array]:
         """The game of one image, played by real predictions: masks (m, P) bool -> raw outputs (m,) or (m, K)."""
@@ -344,7 +348,7 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         """Pixels of images or pictures; of grey pictures in three channels where the model has three."""
         self._fitted()
         if not isinstance(images, str | os.PathLike):
-            return _pixels(images)
+            return as_pixels(images)
         from harsanyinet.datasets import read_pictures
 
         pixels: Array = read_pictures(images)
@@ -360,20 +364,19 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         """Checked and standardised images with their masks, a few at a time."""
         pixels = self._seen(images)
         if pixels.shape[1:] != self.image_shape_:
-            wanted, found = (" x ".join(map(str, shape)) for shape in (self.image_shape_, pixels.shape[1:]))
-            raise ValueError(f"images must be {wanted} (height, width, channels), as in fit, however: {found}")
+            wanted, given = (" x ".join(map(str, shape)) for shape in (self.image_shape_, pixels.shape[1:]))
+            raise ValueError(f"images must be {wanted} (height, width, channels), as in fit, however: {given}")
         mask = None
         if present is not None:
-            array = np.array(present)
-            if array.dtype != bool:
-                raise TypeError(f"present must be bool, True where a cell is there, however: {array.dtype}")
-            mask = check_present(torch.from_numpy(array), len(pixels), self.network_.n_players)
+            wanted = "bool, True where a cell is there"
+            masks = check_present(present, len(pixels), self.network_.n_players, wanted)
+            mask = torch.from_numpy(np.array(masks)).expand(len(pixels), -1)
         step = max(len(pixels), 1) if whole else _CHUNK
         dtype = self.network_.base.dtype
         mean, scale = (torch.tensor(v, dtype=dtype)[:, None, None] for v in (self.mean_, self.scale_))
         for start in range(0, max(len(pixels), 1), step):
             x = torch.from_numpy(np.ascontiguousarray(pixels[start : start + step].transpose(0, 3, 1, 2)))
-            yield _standard(x, dtype, mean, scale), None if mask is None else mask[start : start + step]
+            yield standardised(x, dtype, mean, scale), None if mask is None else mask[start : start + step]
 
     @contextmanager
     def _threads(self) -> Iterator[None]:
@@ -381,14 +384,14 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             yield
             return
         before = torch.get_num_threads()
-        torch.set_num_threads((os.cpu_count() or 1) if self.n_jobs < 0 else self.n_jobs)
+        torch.set_num_threads(count_threads(self.n_jobs))
         try:
             yield
         finally:
             torch.set_num_threads(before)
 
 
-class _Seeing(nn.Module):
+class _Standardised(nn.Module):
     """A network that takes images as they are stored."""
 
     def __init__(self, net: HarsanyiCNN, mean: list[float], scale: list[float], mixed: bool) -> None:
@@ -401,75 +404,10 @@ class _Seeing(nn.Module):
 
     def forward(self, x: Tensor, present: Tensor | None = None) -> Tensor:
         """(B, C, H, W) uint8 or float -> (B, K)."""
-        seen = _standard(x, self.mean.dtype, self.mean, self.scale)
+        seen = standardised(x, self.mean.dtype, self.mean, self.scale)
         if not self.mixed:
             out: Tensor = self.net(seen, present=present)
             return out
         with torch.autocast(x.device.type, torch.bfloat16):
             units = self.net.units(seen, present)
-        return self.net._read([z.to(self.mean.dtype) for z in units])
-
-
-def _standard(x: Tensor, dtype: torch.dtype, mean: Tensor, scale: Tensor) -> Tensor:
-    whole = x.dtype == torch.uint8
-    x = x.to(dtype)
-    return ((x / 255 if whole else x) - mean) / scale
-
-
-def _pixels(images: ArrayLike) -> Array:
-    """(N, height, width, channels), uint8 or float32 from 0 to 1, or one clear sentence."""
-    try:
-        array = np.asarray(images)
-    except ValueError as error:  # numpy speaks of an inhomogeneous shape
-        raise ValueError("images must all have the same height, width and channels, however: they differ") from error
-    if array.ndim == 3:
-        array = array[..., None]
-    if array.ndim != 4 or 0 in array.shape[1:]:
-        raise ValueError(
-            "images must have shape (images, height, width) or (images, height, width, channels), however: "
-            f"{np.shape(images)}"
-        )
-    if array.shape[3] > 4 and array.shape[1] <= 4:
-        raise ValueError(
-            f"images must have their channels last, however: shape {array.shape}; use images.transpose(0, 2, 3, 1)"
-        )
-    if array.dtype == np.uint8:
-        return array
-    if array.dtype.kind not in "fiub":
-        raise TypeError(f"images must hold numbers, however: {array.dtype}")
-    low, high = (float(array.min()), float(array.max())) if array.size else (0.0, 0.0)
-    if not (low >= 0 and high <= 1):  # NaN is not either
-        hint = ""
-        if low >= 0 and 2 < high <= 255:
-            hint = "; use images.astype(np.uint8)"
-        elif low > -1 and high <= 2:
-            hint = "; use np.clip(images, 0, 1)"
-        raise ValueError(
-            f"images must be uint8 from 0 to 255 or floats from 0 to 1, however: {array.dtype} from {low:g} to {high:g}"
-            f"{hint}"
-        )
-    return array.astype(np.float32)
-
-
-def augmented(x: Tensor, generator: Generator, *, flip: bool, crop: int, cutout: int) -> Tensor:
-    """Training images (B, C, H, W) as they might have been: mirrored, moved, with a square missing."""
-    b, _, h, w = x.shape
-    row = torch.arange(h).expand(b, h)
-    column = torch.arange(w).expand(b, w)
-    if flip:
-        mirrored = torch.rand(b, 1, generator=generator) < 0.5
-        column = torch.where(mirrored, column.flip(1), column)
-    if crop:
-        x = F.pad(x, (crop,) * 4)
-        row = row + torch.randint(0, 2 * crop + 1, (b, 1), generator=generator)
-        column = column + torch.randint(0, 2 * crop + 1, (b, 1), generator=generator)
-    if flip or crop:
-        place = torch.arange(b)[:, None, None]
-        x = x[place, :, row[:, :, None], column[:, None, :]].permute(0, 3, 1, 2)
-    if cutout:
-        top = torch.randint(0, h, (b, 1, 1), generator=generator) - cutout // 2
-        left = torch.randint(0, w, (b, 1, 1), generator=generator) - cutout // 2
-        rows, columns = torch.arange(h)[:, None], torch.arange(w)
-        hole = (rows >= top) & (rows < top + cutout) & (columns >= left) & (columns < left + cutout)
-        x = x.masked_fill(hole[:, None].to(x.device), 0)
-    return x
+        return self.net.read([z.to(self.mean.dtype) for z in units])

@@ -110,7 +110,7 @@ def _cnn(left: dict[str, Tensor], settings: dict[str, Any]) -> HarsanyiCNN:
     h, w = (length // 3 for length in tau[0].shape)
     options = {**CNN, "n_blocks": n_blocks, "channels": channels, "rank": last.shape[1], "stem": "paper", **settings}
     net = HarsanyiCNN(in_channels, (2 * h, 2 * w), len(last), **options).to(stem.dtype)
-    assert net.deciding is not None
+    assert net.readout_out is not None
     with torch.no_grad():
         convolution: Any = net.stem[0]  # type: ignore[index]
         _fill(convolution.weight, stem)
@@ -120,16 +120,17 @@ def _cnn(left: dict[str, Tensor], settings: dict[str, Any]) -> HarsanyiCNN:
             killed = ((chosen > 0) & ~inside(h, w)).any(2, keepdim=True)
             _fill(block.tau, torch.where(killed, -chosen.abs(), chosen))
             _fill(block.weight, weight[level].permute(0, 2, 3, 1).flatten(1))
-            _fill(net.reading[level], readout[level].view(-1, channels, h * w).transpose(1, 2).flatten(1))
-        _fill(net.deciding, last * math.sqrt(h * w))  # ours are divided by the root of the number of places
+            _fill(net.readout_in[level], readout[level].view(-1, channels, h * w).transpose(1, 2).flatten(1))
+        _fill(net.readout_out, last * math.sqrt(h * w))  # ours are divided by the root of the number of places
     return net
 
 
 def _count(left: dict[str, Tensor]) -> int:
-    found = sum(name.startswith("HarsanyiBlocks.") and name.endswith(".v.weight") for name in left)
-    if not found:
+    """How many blocks the file holds."""
+    n_blocks = sum(name.startswith("HarsanyiBlocks.") and name.endswith(".v.weight") for name in left)
+    if not n_blocks:
         raise KeyError("HarsanyiBlocks.0.v.weight")
-    return found
+    return n_blocks
 
 
 def _fill(parameter: Any, values: Tensor) -> None:

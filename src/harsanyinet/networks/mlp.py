@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from operator import index
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,24 +12,14 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from harsanyinet.networks.base import HarsanyiNet, check_present
-from harsanyinet.networks.blocks import (
-    ActivationBlock,
-    OwnBlock,
-    PresenceBlock,
-    SoftAnd,
-    State,
-    chained,
-    first_children,
-    first_sets,
-    join,
-)
-from harsanyinet.networks.draws import from_seed, xavier
-from harsanyinet.networks.structure import Connect
+from harsanyinet.networks.base import HarsanyiNet, present_rows
+from harsanyinet.networks.blocks import ActivationBlock, PresenceBlock, SameSetBlock, State, join
+from harsanyinet.networks.draws import Draws, first_children, first_sets, from_seed, xavier
+from harsanyinet.networks.paper_training import chained
+from harsanyinet.networks.settings import MLPSettings, as_json, refuse_presence_settings
+from harsanyinet.networks.spreading import Spreader, by_matrices
+from harsanyinet.networks.structure import receptive_fields
 
-Gate = Literal["activation", "presence"]
-DeepWeights = Literal["xavier", "positive"]
-FirstChildren = int | float | None
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu_,
     "gelu": F.gelu,
@@ -47,6 +36,9 @@ class HarsanyiMLP(HarsanyiNet):
     children's activations, ReLU, no bias; a variable at its baseline is absent. `"presence"` is our generalisation:
     units of several channels, biases and any activation inside the gate, explicit presence bits; NaN is an absent
     variable.
+
+    What is left out is as in `MLPSettings`: 3 blocks of 100 units, the activation gate, beta 10, gamma 100. What a
+    network was made with stands in `net.settings`.
 
     Args:
         n_features: Number of columns of x.
@@ -96,145 +88,80 @@ class HarsanyiMLP(HarsanyiNet):
         n_features: int,
         n_outputs: int,
         *,
-        n_blocks: int = 3,
-        width: int = 100,
-        gate: Gate = "activation",
-        beta: float = 10.0,
-        gamma: float = 100.0,
-        connect: Connect = "previous",
         baseline: ArrayLike | Tensor | None = None,
-        seed: int = 0,
-        columns: Sequence[int] | None = None,
-        soft_and: SoftAnd = "geometric",
-        initial_children: FirstChildren | Sequence[FirstChildren] = None,
-        deep_weights: DeepWeights = "xavier",
-        channels: int | None = None,
         sets: Sequence[Sequence[int]] | None = None,
-        set_sizes: Sequence[int] = (2, 3, 4),
-        learn_children: bool | None = None,
-        activation: str = "relu",
-        dropout: float = 0.0,
-        output_bias: bool | None = None,
         dtype: torch.dtype | None = None,
+        **settings: Any,
     ) -> None:
         super().__init__()
-        n_features, n_outputs, n_blocks, width, seed = map(index, (n_features, n_outputs, n_blocks, width, seed))
-        beta, gamma, dropout, set_sizes = float(beta), float(gamma), float(dropout), tuple(map(index, set_sizes))
-        _one_of("gate", gate, ("activation", "presence"))
-        _one_of("connect", connect, ("previous", "all"))
-        _one_of("soft_and", soft_and, ("geometric", "product"))
-        _one_of("deep_weights", deep_weights, ("xavier", "positive"))
-        _one_of("activation", activation, tuple(ACTIVATIONS))
-        for name, number in (
-            ("n_features", n_features),
-            ("n_outputs", n_outputs),
-            ("n_blocks", n_blocks),
-            ("width", width),
-        ):
-            if number < 1:
-                raise ValueError(f"{name} must be at least 1, however: {name}={number}")
-        for name, positive in (("beta", beta), ("gamma", gamma)):
-            if not (math.isfinite(positive) and positive > 0):
-                raise ValueError(f"{name} must be positive and finite, however: {name}={positive}")
-        if not 0 <= dropout < 1:
-            raise ValueError(f"dropout must lie in [0, 1), however: dropout={dropout}")
-        if any(size < 1 for size in set_sizes) or not set_sizes:
-            raise ValueError(f"set_sizes must be positive sizes, however: set_sizes={tuple(set_sizes)}")
-        presence = gate == "presence"
-        if presence and initial_children is not None:
-            raise ValueError("initial_children belongs to the activation gate; pass sets or set_sizes for presence")
-        if isinstance(initial_children, Sequence):
-            initial_children = children = list(initial_children)
-        else:
-            children = [initial_children] * n_blocks
-        if len(children) != n_blocks:
-            raise ValueError(
-                f"initial_children must hold one number for each of the {n_blocks} blocks, however: {children}"
-            )
-        if not presence and (channels not in (None, 1) or sets is not None or dropout or learn_children is False):
-            raise ValueError(
-                "channels, sets, dropout and learn_children=False belong to the presence gate, however: "
-                "gate='activation'"
-            )
-        columns = list(range(n_features)) if columns is None else [int(c) for c in columns]
-        self.n_features, self.n_outputs = n_features, n_outputs
-        self.n_players = _count_players(columns, n_features)
-        self.gate: Gate = gate
-        self.channels = (8 if channels is None else channels) if presence else 1
-        if self.channels < 1:
-            raise ValueError(f"channels must be at least 1, however: channels={channels}")
-        learned = not presence if learn_children is None else learn_children
-        generator = from_seed(seed)
-        chosen = None
-        if presence:
-            chosen = (
-                _as_masks(sets, self.n_players)
-                if sets is not None
-                else first_sets(width, self.n_players, set_sizes, generator)
-            )
-            width = len(chosen)
-        self.config: dict[str, Any] = {
-            "n_features": n_features, "n_outputs": n_outputs, "n_blocks": n_blocks, "width": width, "gate": gate,
-            "beta": beta, "gamma": gamma, "connect": connect, "seed": seed, "columns": columns, "soft_and": soft_and,
-            "initial_children": initial_children, "deep_weights": deep_weights, "channels": self.channels,
-            "set_sizes": list(set_sizes), "learn_children": learned, "activation": activation, "dropout": dropout,
-            "output_bias": presence if output_bias is None else output_bias,
-        }  # fmt: skip
-        self.register_buffer("columns", torch.tensor(columns), persistent=False)  # a setting, not a weight
-        self.register_buffer("baseline", _as_baseline(baseline, n_features, torch.get_default_dtype()))
+        if sets is not None:
+            settings["width"] = max(len(sets), 1)
+        self.settings = MLPSettings(n_features=n_features, n_outputs=n_outputs, **settings)
+        self.n_features, self.n_outputs = self.settings.n_features, self.settings.n_outputs
+        self.n_players, self.gate, self.connect = self.settings.n_players, self.settings.gate, self.settings.connect
+        if sets is not None and self.gate == "activation":
+            refuse_presence_settings()
+        generator = from_seed(self.settings.seed)
+        first = self._first_sets(sets, generator) if self.gate == "presence" else None
+        self.register_buffer("columns", torch.tensor(self.settings.columns), persistent=False)  # a setting, no weight
+        self.register_buffer("baseline", _as_baseline(baseline, self.n_features, torch.get_default_dtype()))
         self.columns: Tensor
         self.baseline: Tensor
-        blocks: list[nn.Module] = []
-        for level in range(n_blocks):
-            n_below = level if connect == "all" else 1
-            if not presence:
-                d_in = n_features if level == 0 else n_below * width
-                tau = first_children(width, d_in, children[level], generator)
-                blocks.append(
-                    ActivationBlock(d_in, width, beta=beta, gamma=gamma, mode=soft_and, tau=tau, generator=generator)
-                )
-                if level and deep_weights == "positive":
-                    blocks[-1].start_near_the_mean_(generator)  # type: ignore[operator]
-            elif level > 0 and not learned:
-                blocks.append(
-                    OwnBlock(
-                        n_below,
-                        width,
-                        channels=self.channels,
-                        activation=ACTIVATIONS[activation],
-                        dropout=dropout,
-                        generator=generator,
-                    )
-                )
-            else:
-                if level == 0:
-                    owner = self.columns.clone()
-                else:
-                    owner = torch.arange(n_below * width).repeat_interleave(self.channels)
-                    chosen = torch.eye(width, dtype=torch.bool).repeat(1, n_below)
-                assert chosen is not None
-                blocks.append(
-                    PresenceBlock(
-                        owner,
-                        chosen,
-                        channels=self.channels,
-                        beta=beta,
-                        learned=learned,
-                        activation=ACTIVATIONS[activation],
-                        dropout=dropout,
-                        generator=generator,
-                    )
-                )
-        self.blocks = nn.ModuleList(blocks)
-        flat = [xavier((n_outputs, width * self.channels), generator) for _ in range(n_blocks)]
-        self.readouts = nn.ParameterList([w.view(n_outputs, width, self.channels) for w in flat])
-        if self.config["output_bias"]:
-            self.base = nn.Parameter(torch.zeros(n_outputs))
+        self.blocks = nn.ModuleList(
+            self._activation_block(level, generator) if first is None else self._presence_block(level, first, generator)
+            for level in range(self.settings.n_blocks)
+        )
+        width, channels = self.settings.width, self._channels
+        flat = [xavier((self.n_outputs, width * channels), generator) for _ in self.blocks]
+        self.readouts = nn.ParameterList([w.view(self.n_outputs, width, channels) for w in flat])
+        if self.settings.output_bias:
+            self.base = nn.Parameter(torch.zeros(self.n_outputs))
         else:
-            self.register_buffer("base", torch.zeros(n_outputs))
+            self.register_buffer("base", torch.zeros(self.n_outputs))
         if dtype is not None:
             self.to(dtype)
-            self.baseline.copy_(_as_baseline(baseline, n_features, dtype))
+            self.baseline.copy_(_as_baseline(baseline, self.n_features, dtype))
+
+    def _first_sets(self, sets: Sequence[Sequence[int]] | None, generator: Draws) -> Tensor:
+        """The players of every unit of the first block, (U, P) bool."""
+        if sets is not None:
+            return _as_masks(sets, self.n_players)
+        return first_sets(self.settings.width, self.n_players, self.settings.set_sizes, generator)
+
+    def _activation_block(self, level: int, generator: Draws) -> ActivationBlock:
+        s = self.settings
+        d_in = s.n_features if level == 0 else self._n_below(level) * s.width
+        tau = first_children(s.width, d_in, s.children_per_block[level], generator)
+        block = ActivationBlock(
+            d_in, s.width, beta=s.beta, gamma=s.gamma, mode=s.soft_and, tau=tau, generator=generator
+        )
+        if level and s.deep_weights == "positive":
+            block.start_near_the_mean_(generator)
+        return block
+
+    def _presence_block(self, level: int, first: Tensor, generator: Draws) -> PresenceBlock | SameSetBlock:
+        """The first block chooses players; later ones choose units below or, unless children are learned, keep sets."""
+        s, n_below = self.settings, self._n_below(level)
+        inside: dict[str, Any] = {
+            "channels": self._channels, "activation": ACTIVATIONS[s.activation], "dropout": s.dropout,
+            "generator": generator,
+        }  # fmt: skip
+        if level > 0 and not s.learn_children:
+            return SameSetBlock(n_below, s.width, **inside)
+        owner, chosen = self.columns.clone(), first
+        if level > 0:
+            owner = torch.arange(n_below * s.width).repeat_interleave(self._channels)
+            chosen = torch.eye(s.width, dtype=torch.bool).repeat(1, n_below)
+        return PresenceBlock(owner, chosen, beta=s.beta, learned=bool(s.learn_children), **inside)
+
+    def _n_below(self, level: int) -> int:
+        """How many blocks a block chooses its children in."""
+        return level if self.connect == "all" else 1
+
+    @property
+    def _channels(self) -> int:
+        assert self.settings.channels is not None
+        return self.settings.channels
 
     @classmethod
     def deep(cls, n_features: int, n_outputs: int, **changed: Any) -> HarsanyiMLP:
@@ -258,27 +185,46 @@ class HarsanyiMLP(HarsanyiNet):
         return cls(n_features, n_outputs, **{**start, **changed})
 
     @property
-    def connect(self) -> Connect:
-        """Where later blocks choose their children."""
-        connect: Connect = self.config["connect"]
-        return connect
+    def config(self) -> dict[str, Any]:
+        """The settings, as JSON."""
+        return as_json(self.settings)
 
     @property
     def exact_in_training(self) -> bool:
         """False with dropout."""
-        return not self.config["dropout"]
+        return not self.settings.dropout
 
     def child_masks(self) -> list[Tensor]:
         """The children of every block: of columns (activation gate) or players (presence gate), then of units."""
         return [block.child_mask() for block in self.blocks]  # type: ignore[operator]
 
+    def chosen_children(self) -> list[Tensor]:
+        """The masks themselves."""
+        return self.child_masks()
+
+    def fields_of(self, chosen: list[Tensor]) -> list[Tensor]:
+        """The union of the children's receptive fields, block by block."""
+        return receptive_fields(chosen, self.player_map(), self.connect)
+
+    def readout_weights(self) -> list[Tensor]:
+        """The parameters themselves."""
+        return list(self.readouts)
+
+    def values_per_row(self) -> int:
+        """The channels of all units of a block."""
+        return int(self.readouts[0][0].numel())
+
+    def spreader(self, readouts: Sequence[Tensor]) -> Spreader:
+        """One matrix per block."""
+        return by_matrices(readouts, self.structure())
+
     def shown(self, x: Tensor) -> NDArray[Any] | None:
         """The columns in the order of the players, where every player is one column."""
         if self.n_players < self.n_features:
             return None
-        columns = self.config["columns"]
         values = x.detach().cpu().numpy().copy()
-        return values if columns == sorted(columns) else values[:, np.argsort(columns)]
+        order = np.argsort(self.columns.cpu().numpy())
+        return values if (np.diff(order) > 0).all() else values[:, order]
 
     def player_map(self) -> Tensor:
         """(n_features, P) bool where children are columns (activation gate); the identity where they are players."""
@@ -298,12 +244,19 @@ class HarsanyiMLP(HarsanyiNet):
             states.append(block(below))
         return [state.values for state in states]
 
-    def _outputs(self, x: Tensor, present: Tensor | None) -> Tensor:
+    def masked_outputs(self, x: Tensor) -> Callable[[Tensor], Tensor]:
+        """By real forward passes."""
+        return lambda present: self(x.expand(len(present), -1), present=present)
+
+    def outputs(self, x: Tensor, present: Tensor | None) -> Tensor:
         """In one piece where the paper's network is trained: it is so small that calls would cost most of the time."""
         plain = self.gate == "activation" and self.connect == "previous"
         if not plain or not torch.is_grad_enabled() or torch.compiler.is_compiling():
-            return super()._outputs(x, present)
-        return chained(self._inputs(x, present)[0], self.base, list(self.blocks), list(self.readouts))  # type: ignore[arg-type]
+            return self.read(self.units(x, present))
+        blocks: list[Any] = list(self.blocks)
+        parameters = [(block.weight, block.tau, r) for block, r in zip(blocks, self.readouts, strict=True)]
+        settings = (blocks[0].beta, blocks[0].gamma, blocks[0].mode)
+        return chained(self._inputs(x, present)[0], self.base, parameters, settings)
 
     def _inputs(self, x: Tensor, present: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """What the first block sees, (B, n_features), and (B, P) presence bits or None when every player is there."""
@@ -325,7 +278,7 @@ class HarsanyiMLP(HarsanyiNet):
                 "convert x with .to(dtype) or the network with .float() or .double()"
             )
         if present is not None:
-            present = check_present(present, len(x), self.n_players)
+            present = present_rows(present, len(x), self.n_players)
         if torch.compiler.is_compiling():  # no branches on data: always gate, and leave out the check of values
             return self._without_missing(x, present)
         limit = math.sqrt(torch.finfo(x.dtype).max)  # beyond it a sum of products could overflow, and inf * 0 is NaN
@@ -352,21 +305,7 @@ class HarsanyiMLP(HarsanyiNet):
     def extra_repr(self) -> str:
         """The settings that differ between networks."""
         shown = ("n_features", "n_outputs", "n_blocks", "width", "gate", "channels", "connect")
-        return ", ".join(f"{key}={self.config[key]!r}" for key in shown)
-
-
-def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, however: {name}={value!r}")
-
-
-def _count_players(columns: list[int], n_features: int) -> int:
-    if len(columns) != n_features:
-        raise ValueError(f"columns must name a player for each of {n_features} columns, however: {len(columns)} given")
-    players = set(columns)
-    if players != set(range(len(players))):
-        raise ValueError(f"columns must name players 0 to P-1 without a gap, however: players {sorted(players)[:8]}")
-    return len(players)
+        return ", ".join(f"{name}={getattr(self.settings, name)!r}" for name in shown)
 
 
 def _as_masks(sets: Sequence[Sequence[int]], n_players: int) -> Tensor:

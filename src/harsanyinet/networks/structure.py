@@ -36,16 +36,19 @@ def receptive_fields(children: Sequence[Tensor], players: Tensor, connect: Conne
     return fields
 
 
-class Members(NamedTuple):
-    """The shares (P, U) of a block in compressed rows."""
+class SparseShares(NamedTuple):
+    """What `Structure.shares` returns, of which most is zero: player by player, the units that depend on it.
 
-    starts: Tensor
+    Those of player i, and its shares of them, stand from `starts[i]` to `starts[i + 1]`.
+    """
+
+    starts: Tensor  # (P + 1,)
     units: Tensor
     shares: Tensor
 
     @classmethod
-    def of(cls, field: Tensor) -> Members:
-        """From (U, P) bool."""
+    def of(cls, field: Tensor) -> SparseShares:
+        """From the receptive fields (U, P) bool of a block."""
         players, units = field.T.nonzero(as_tuple=True)  # sorted by player
         starts = torch.searchsorted(players, torch.arange(field.shape[1] + 1, device=field.device))
         return cls(starts, units, 1 / field.sum(1).double()[units])
@@ -56,8 +59,8 @@ class Structure:
     """What the children of a network imply; computed once and valid for as long as the children stay.
 
     Attributes:
-        children: The (U_l, D_l) bool masks that it was computed from.
-        fields: (U_l, P) bool per block.
+        children: What it was computed from: bool masks, in the form in which the network keeps them.
+        fields: The receptive field of every unit, (U_l, P) bool per block.
     """
 
     children: tuple[Tensor, ...]
@@ -74,10 +77,10 @@ class Structure:
         return (field.to(dtype) / field.sum(1, keepdim=True).clamp_min(1)).T
 
     @cached_property
-    def sparse(self) -> tuple[Members | None, ...]:
+    def sparse(self) -> tuple[SparseShares | None, ...]:
         """Per block, the non-zero shares where fields are so small among so many players that it pays, else None."""
         few = (f.numel() > 2**14 and 20 * int(f.sum()) < f.numel() for f in self.fields)
-        return tuple(Members.of(f) if worth else None for f, worth in zip(self.fields, few, strict=True))
+        return tuple(SparseShares.of(f) if worth else None for f, worth in zip(self.fields, few, strict=True))
 
     @cached_property
     def uniform(self) -> bool:

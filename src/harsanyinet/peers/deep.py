@@ -21,7 +21,8 @@ from harsanyinet.extras import need_package
 from harsanyinet.images.cnn import HarsanyiCNN
 from harsanyinet.images.conv_blocks import LocationBlock, scattered
 from harsanyinet.networks.base import HarsanyiNet
-from harsanyinet.networks.blocks import ActivationBlock, and_gate_, paper_unit
+from harsanyinet.networks.blocks import ActivationBlock
+from harsanyinet.networks.gates import and_gate_, paper_unit
 from harsanyinet.networks.mlp import HarsanyiMLP
 
 CHUNK = 2**21
@@ -116,7 +117,7 @@ def deep_shap_as_is(
         The values and by how much their sum is wrong.
     """
     rows = _as_rows(_check_harsanyi(net), x)
-    model: nn.Module = _Hooked(net) if hooked else net
+    model: nn.Module = Hooked(net) if hooked else net
     values, gap, _ = _captum(model, rows, net.baseline[None], output)
     return AsIs(_of_players(net, torch.from_numpy(values)), gap)
 
@@ -144,8 +145,8 @@ def gate_rule(block: ActivationBlock, z: Tensor, d: Tensor, m: Tensor) -> Tensor
     """
     sigma = block.child_mask().to(z.dtype)  # (U, D)
     share = (m * (d / sigma.sum(1).clamp_min(1))[:, None]) @ sigma
-    living = z.abs() >= torch.finfo(z.dtype).tiny
-    return share * torch.where(living, 1 / torch.where(living, z, 1.0), 0.0)[:, None]
+    nonzero = z.abs() >= torch.finfo(z.dtype).tiny
+    return share * torch.where(nonzero, 1 / torch.where(nonzero, z, 1.0), 0.0)[:, None]
 
 
 def gate_rule_of_reference(block: ActivationBlock, z: Tensor, z_ref: Tensor, m: Tensor) -> Tensor:
@@ -171,8 +172,8 @@ def gate_rule_of_reference(block: ActivationBlock, z: Tensor, z_ref: Tensor, m: 
         for point, weight in zip(*np.polynomial.legendre.leggauss(-(-k // 2)), strict=True):
             mixed = s_ref + float(1 + point) / 2 * (s - s_ref)  # (B, D)
             product = and_gate_(mixed.clone(), sigma, "product")
-            living = mixed >= torch.finfo(z.dtype).tiny
-            others = torch.where(living, 1 / torch.where(living, mixed, 1.0), 0.0)
+            nonzero = mixed >= torch.finfo(z.dtype).tiny
+            others = torch.where(nonzero, 1 / torch.where(nonzero, mixed, 1.0), 0.0)
             total += float(weight) / 2 * ((m[:, :, chosen] * product[:, None]) @ sigma) * others[:, None]
         out += total * quotient[:, None]
     return out
@@ -271,7 +272,7 @@ def _deep_shap_images(
         place = (len(rows), *net.cells, -1)
         units = [z.view(place) for z in net.units(rows)]
         states = [net.stem(rows).permute(0, 2, 3, 1), *units]
-        readouts = net.readouts
+        readouts = net.readout_weights()
         columns = []
         for outputs in chosen.T:  # (B,)
             m = torch.zeros_like(states[-1])
@@ -297,7 +298,7 @@ def _through_location_block(block: LocationBlock, z: Tensor, above: Tensor, m: T
     return scattered(by_sum) + (to_cells / size.clamp_min(torch.finfo(z.dtype).tiny))[..., None] * z.sign()
 
 
-class _Hooked(nn.Module):
+class Hooked(nn.Module):
     """The network with one `nn.Tanh` and one `nn.ReLU` per block; products, abs and logarithms stay functions."""
 
     def __init__(self, net: HarsanyiMLP) -> None:

@@ -99,7 +99,7 @@ class _Coalitions(Run):
         """Adds samples: coalitions as 0 and 1, (m, 1 or 2, n), and their V, (m, 1 or 2, K)."""
 
     def total(self) -> Floats:
-        """V(N), (K,)."""
+        """What all players together add to each output, V(N), (K,)."""
         empty, full = self.game.ends()
         return np.asarray(full - empty)
 

@@ -207,7 +207,7 @@ class ShapleyLayer(nn.Module):
         return sum(group.multiply_adds for group in self._groups())
 
     def forward(self, deltas: Tensor, reference: Tensor | None = None) -> Tensor:  # noqa: D102
-        step = self._rows_at_once()
+        step = self.rows_at_once()
         if not torch.is_grad_enabled() and len(deltas) > step:
             return torch.cat([self(deltas[start : start + step], reference) for start in range(0, len(deltas), step)])
         by_player = deltas.transpose(0, 1)  # (N, B, C)
@@ -225,7 +225,7 @@ class ShapleyLayer(nn.Module):
         by_player = deltas.transpose(0, 1)  # (N, B, C)
         return torch.stack([group.totals(by_player, reference) for group in self._groups()]).sum(0)
 
-    def _rows_at_once(self) -> int:
+    def rows_at_once(self) -> int:
         """Rows whose mixtures take some tens of megabytes; without gradients, nothing is kept from one to the next."""
         numbers = [len(group.sets) * 2 ** group.sets.shape[1] * max(group.widths[1:]) for group in self._groups()]
         return max(1, 2**22 // int(max(numbers)))

@@ -35,7 +35,7 @@ class Columns:
 
     @property
     def row_shape(self) -> tuple[int, ...]:
-        """(N,)."""
+        """A row has one column per player."""
         return (self.n_players,)
 
     def players(self, rows: Tensor) -> Tensor:

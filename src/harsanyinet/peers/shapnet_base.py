@@ -15,7 +15,7 @@ from typing import Literal, Protocol, get_args
 import torch
 from torch import Tensor, nn
 
-from harsanyinet.networks.base import check_present
+from harsanyinet.networks.base import present_rows
 
 Norm = Literal["l1", "linf"]
 
@@ -40,7 +40,7 @@ class Layout(Protocol):
 
     @property
     def n_players(self) -> int:
-        """N."""
+        """How many players share the output."""
 
     @property
     def row_shape(self) -> tuple[int, ...]:
@@ -106,7 +106,7 @@ class ShapNet(nn.Module, ABC):
 
     @property
     def n_players(self) -> int:
-        """N."""
+        """How many players share the output."""
         return self.layout.n_players
 
     @property
@@ -149,7 +149,7 @@ class ShapNet(nn.Module, ABC):
         deltas = self.layout.players(x - self.baseline.to(x))
         if present is None:
             return deltas
-        return torch.where(check_present(present, len(x), self.n_players)[:, :, None], deltas, 0.0)
+        return torch.where(present_rows(present, len(x), self.n_players)[:, :, None], deltas, 0.0)
 
 
 class ShallowNet(ShapNet):

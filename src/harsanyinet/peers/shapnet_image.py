@@ -49,12 +49,12 @@ class Cells:
 
     @property
     def channels(self) -> int:
-        """Of a cell."""
+        """How many numbers a cell has."""
         return self.in_channels * self.patch**2
 
     @property
     def row_shape(self) -> tuple[int, ...]:
-        """(C, H, W)."""
+        """Channels, height and width of an image."""
         return (self.in_channels, *self.image_size)
 
     def players(self, images: Tensor) -> Tensor:

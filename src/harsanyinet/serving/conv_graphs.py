@@ -11,7 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from harsanyinet.images.cnn import HarsanyiCNN, _places
+from harsanyinet.images.cells import places as neighbours_of
+from harsanyinet.images.cells import sizes_of
+from harsanyinet.images.cnn import HarsanyiCNN
 from harsanyinet.serving.onnx_graphs import Graph
 
 Array = NDArray[Any]
@@ -57,7 +59,7 @@ def add_location_units(
 ) -> list[str]:
     """(rows, cells, channels) of blocks whose children are chosen per location."""
     n, zero = net.n_players, graph.constant(0.0, np.float32)
-    where, _ = _places(net.cells, 1, _CPU)
+    where, _ = neighbours_of(net.cells, 1, _CPU)
     places = graph.constant(where.numpy().reshape(-1))
     flat = graph.node("Reshape", [z0, graph.constant([0, 0, n], np.int64)])
     z = graph.node("Transpose", [flat], perm=[0, 2, 1])  # (rows, cells, channels)
@@ -108,11 +110,11 @@ def _activated(
 
 def add_group_units(graph: Graph, net: HarsanyiCNN, z0: str, present: str) -> list[str]:
     """(rows, cells * groups, channels of a group) of blocks whose children are chosen per group of channels."""
-    groups, zero = net.config["groups"], graph.constant(0.0, np.float32)
+    groups, zero = net.settings.groups, graph.constant(0.0, np.float32)
     there = graph.node("Reshape", [present, graph.constant([-1, 1, *net.cells], np.int64)])
     z = graph.node("Where", [there, z0, zero])
     absent, found = graph.cast(graph.node("Not", [there]), np.float32), []
-    for block, (height, width) in zip(net.blocks, net._sizes(), strict=True):
+    for block, (height, width) in zip(net.blocks, sizes_of(net.cells, net.settings.steps), strict=True):
         chosen = _array(block.child_mask()).astype(np.float32)  # type: ignore[operator]
         scale, shift = _affine(block.norm)  # type: ignore[arg-type]
         weight = _array(block.weight)

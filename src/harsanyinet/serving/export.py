@@ -117,13 +117,13 @@ def _metadata(model: Any, game: GameName, certificate: Certificate | None) -> di
         "game": game,
         "classes": model.classes_.tolist() if hasattr(model, "classes_") else None,
         "certificate": _EXACT[game] if certificate is None else json.loads(certificate.to_json()),
-        "sha256": _checksum(model),
+        "sha256": _fingerprint(model),
     }
 
 
-def _checksum(model: Any) -> str:
+def _fingerprint(model: Any) -> str:
     """The SHA-256 that the model's own file carries; of a network that no file can hold, that of its weights."""
     if getattr(model, "unstorable", None) is None:
-        return files.checksum(type(model).__name__, *model.to_arrays())
+        return files.fingerprint(type(model).__name__, *model.to_arrays())
     state = {name: tensor.detach().cpu().numpy() for name, tensor in model.state_dict().items()}
-    return files.checksum(type(model).__name__, state, {})
+    return files.fingerprint(type(model).__name__, state, {})

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from harsanyinet.images.cnn import HarsanyiCNN
 from harsanyinet.images.image_estimator import HarsanyiImageClassifier
 from harsanyinet.networks.base import HarsanyiNet
-from harsanyinet.networks.blocks import ActivationBlock, OwnBlock, PresenceBlock
+from harsanyinet.networks.blocks import ActivationBlock, PresenceBlock, SameSetBlock
 from harsanyinet.networks.mlp import HarsanyiMLP
 from harsanyinet.serving.column_graphs import add_present
 from harsanyinet.serving.conv_graphs import add_group_units, add_location_units, add_stem
@@ -45,7 +45,7 @@ def network_graph(model: Any, *, interactions: bool) -> tuple[Graph, dict[str, A
     net = model.network_ if isinstance(model, HarsanyiImageClassifier) else model
     if interactions:
         raise ValueError("interactions are exported for models of tables, however: this is a network")
-    net._check_mode()
+    net.check_mode()
     dtype = numbers(net.base).dtype
     if dtype not in (np.float32, np.float64) or (dtype == np.float64 and not isinstance(net, HarsanyiMLP)):
         raise ValueError(f"convolutions are exported in float32, however: {dtype}; call .float() on a copy first")
@@ -122,8 +122,10 @@ def joined(graph: Graph, states: Sequence[Below]) -> Below:
 def add_block(graph: Graph, block: Any, below: Below, dtype: Any) -> Below:
     """The units of one dense block."""
     for kind, add in (
-        (ActivationBlock, add_activation_block), (PresenceBlock, add_presence_block), (OwnBlock, add_own_block),
-    ):  # fmt: skip
+        (ActivationBlock, add_activation_block),
+        (PresenceBlock, add_presence_block),
+        (SameSetBlock, add_same_set_block),
+    ):
         if type(block) is kind:
             return add(graph, block, below, dtype)
     raise TypeError(f"blocks that can be exported are those of HarsanyiMLP, however: {type(block).__name__}")
@@ -177,7 +179,7 @@ def all_alive(graph: Graph, alive: str, sigma: Array, dtype: Any) -> str:
     return graph.cast(graph.node("Less", [n_absent, graph.constant(0.5, dtype)]), dtype)
 
 
-def add_own_block(graph: Graph, block: Any, below: Below, dtype: Any) -> Below:
+def add_same_set_block(graph: Graph, block: Any, below: Below, dtype: Any) -> Below:
     """Units that read the units of the same number in the blocks below."""
     n, channels = block.n_units, block.channels
     shape = graph.constant([-1, block.n_below, n, channels], np.int64)
@@ -226,7 +228,7 @@ def add_map_units(graph: Graph, model: Any, net: HarsanyiCNN, present: str, dtyp
         mean, scale = (np.array(v, dtype=dtype)[:, None, None] for v in (model.mean_, model.scale_))
         x = graph.node("Div", [graph.node("Sub", [x, graph.constant(mean)]), graph.constant(scale)])
     z0 = add_stem(graph, net.stem, x)
-    if net.config["children"] == "location":
+    if net.settings.children == "location":
         return add_location_units(graph, net, z0, present, add_soft_and)
     return add_group_units(graph, net, z0, present)
 
@@ -238,7 +240,7 @@ def add_answers(graph: Graph, model: Any, net: HarsanyiNet, units: Sequence[str]
     """Raw outputs and Shapley values from the units of all blocks (Theorems 2 and 3), as doubles."""
     structure, k = net.structure(), net.n_outputs
     totals, values = [], []
-    for level, (z, readout) in enumerate(zip(units, net.readouts, strict=True)):
+    for level, (z, readout) in enumerate(zip(units, net.readout_weights(), strict=True)):
         added = graph.node("Einsum", [z, graph.constant(numbers(readout))], equation="buc,kuc->bku")
         totals.append(graph.node("ReduceSum", [added, graph.constant([2], np.int64)], keepdims=0))
         shares = numbers(structure.shares(level, readout.dtype))

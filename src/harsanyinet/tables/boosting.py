@@ -131,7 +131,7 @@ class Table:
 
     @property
     def n_players(self) -> int:
-        """P."""
+        """How many players the columns belong to."""
         return int(self.player_of.max(initial=-1)) + 1
 
     def take(self, rows: Array) -> Table:

@@ -72,17 +72,17 @@ def as_times(values: pd.Series[Any], name: str, form: str = "") -> Times:
     is_text = isinstance(values.dropna().iloc[0], str)
     if is_text or holds_dates(values):
         objects = values.astype(object)
-        found = _parsed(objects, form or ISO) if is_text else pd.to_datetime(objects, errors="coerce", utc=True)
-        wrong = values[found.isna() & values.notna()]
+        parsed = _parsed(objects, form or ISO) if is_text else pd.to_datetime(objects, errors="coerce", utc=True)
+        wrong = values[parsed.isna() & values.notna()]
     else:
         wrong = values[values.notna()]
     if len(wrong):
         how = f" (as text: {form})" if form else ""
         raise ValueError(
             f"column {name!r} must hold dates, as it did in fit{how}, however: {str(wrong.iloc[0])!r} in row "
-            f"{wrong.index[0]!r}"
+            f"{wrong.index.tolist()[0]!r}"
         )
-    return np.asarray(found.dt.tz_localize(None).to_numpy(dtype="datetime64[us]"))
+    return np.asarray(parsed.dt.tz_localize(None).to_numpy(dtype="datetime64[us]"))
 
 
 def parts_of(times: Times) -> NDArray[np.float64]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-_CELLS = 4_000_000  # numbers of an explanation that are held at a time
+CELLS = 4_000_000  # numbers of an explanation that are held at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +178,7 @@ def strongest_pairs(model: Model, X: Any, k: int = 10) -> list[PairStrength]:
     ex = model.explain(X)
     order = min(2, ex.n_features)
     n_sets = int((ex.coalitions.sum(axis=1) <= order).sum())
-    size = max(1, _CELLS // max(1, n_sets * len(ex.output_names)))
+    size = max(1, CELLS // max(1, n_sets * len(ex.output_names)))
     total, pairs = np.zeros(0), []
     for start in range(0, len(ex), size):
         index = ex[start : start + size].index("Moebius", order)
@@ -289,7 +289,7 @@ def _dividends(model: Model, given: dict[int, Array]) -> Array:
     n, k = len(model.columns_), len(model.output_names_)
     n_rows = len(next(iter(given.values())))
     dividends = np.zeros((n_rows, k))
-    size = max(1, _CELLS // (n * k))
+    size = max(1, CELLS // (n * k))
     for start in range(0, n_rows, size):
         rows = slice(start, start + size)
         frame = pd.DataFrame(np.full((len(dividends[rows]), n), np.nan), columns=range(n))

@@ -13,7 +13,7 @@ from sklearn.utils import check_consistent_length, compute_class_weight
 
 from harsanyinet import files
 from harsanyinet.tables.losses import Loss
-from harsanyinet.tables.parameters import LossName, check_parameters
+from harsanyinet.tables.parameters import LossName, check_parameters, keep_parameters
 from harsanyinet.tables.table_model import Array, HarsanyiTable, Names
 from harsanyinet.tables.targets import as_labels, as_targets, as_weights
 
@@ -109,7 +109,7 @@ class HarsanyiClassifier(ClassifierMixin, HarsanyiTable):  # type: ignore[misc]
         n_jobs: int | None = None,
         progress: bool = True,
     ) -> None:
-        self._keep_parameters(locals())
+        keep_parameters(self, locals())
 
     def fit(
         self,
@@ -261,7 +261,7 @@ class HarsanyiRegressor(RegressorMixin, HarsanyiTable):  # type: ignore[misc]
         n_jobs: int | None = None,
         progress: bool = True,
     ) -> None:
-        self._keep_parameters(locals())
+        keep_parameters(self, locals())
 
     def fit(
         self,

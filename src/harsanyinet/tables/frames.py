@@ -91,7 +91,7 @@ def as_numbers(values: pd.Series[Any], name: str) -> Floats:
     except (TypeError, ValueError):
         readable = pd.to_numeric(values, errors="coerce")
         wrong = values[readable.isna() & values.notna()]
-        example = f"{wrong.iloc[0]!r} in row {wrong.index[0]!r}" if len(wrong) else f"{values.dtype}"
+        example = f"{wrong.iloc[0]!r} in row {wrong.index.tolist()[0]!r}" if len(wrong) else f"{values.dtype}"
         if isinstance(values.dtype, pd.CategoricalDtype) and not len(wrong):
             return np.asarray(readable.astype(np.float64))
         raise ValueError(f"column {name!r} must hold numbers, as it did in fit, however: {example}") from None

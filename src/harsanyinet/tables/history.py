@@ -49,17 +49,17 @@ def scores_of(loss: Loss, output: Array, y: Array, weight: Array) -> dict[str, f
         classes = y[:, 0].astype(int)
         return {"log-loss": mean, "accuracy": float(accuracy_score(classes, output.argmax(1), sample_weight=weight))}
     if loss.name == "binary":
-        found = {"log-loss": mean, "accuracy": float(accuracy_score(y > 0, expit(output) > 0.5, sample_weight=weight))}
+        scores = {"log-loss": mean, "accuracy": float(accuracy_score(y > 0, expit(output) > 0.5, sample_weight=weight))}
         if 0 < y.sum() < len(y):
-            found["AUC"] = float(roc_auc_score(y[:, 0], output[:, 0], sample_weight=weight))
-        return found
+            scores["AUC"] = float(roc_auc_score(y[:, 0], output[:, 0], sample_weight=weight))
+        return scores
     if loss.name == "poisson":
         return {"Poisson loss": mean}
     if loss.name == "squared":
-        found = {"RMSE": float(np.sqrt(2 * mean / y.shape[1]))}
+        scores = {"RMSE": float(np.sqrt(2 * mean / y.shape[1]))}
         if len(y) > 1:
-            found["R2"] = float(r2_score(y, output, sample_weight=weight))
-        return found
+            scores["R2"] = float(r2_score(y, output, sample_weight=weight))
+        return scores
     return {"mean absolute error" if loss.name == "absolute" else "quantile loss": mean / y.shape[1] * (
         2.0 if loss.name == "absolute" else 1.0
     )}  # fmt: skip

@@ -57,10 +57,10 @@ class Limits:
 
     def allowed(self, inside: Masks) -> Masks:
         """Players that may join those inside a tree, (P,) bool to (P,) bool."""
-        found = ~self.apart[inside].any(axis=0)
+        may = ~self.apart[inside].any(axis=0)
         if self.within is not None and inside.any():
-            found &= self.within[self.within[:, inside].all(axis=1)].any(axis=0)
-        return np.asarray(found)
+            may &= self.within[self.within[:, inside].all(axis=1)].any(axis=0)
+        return np.asarray(may)
 
 
 def monotone_signs(monotonic_cst: Any, names: Sequence[str]) -> NDArray[np.int64]:

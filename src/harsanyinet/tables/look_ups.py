@@ -134,7 +134,7 @@ class LookUp:
         """The sums of rows, (slots, rows); `bins` is (columns, rows) uint8."""
         n = bins.shape[1]
         if n < (16 if "harsanyinet.tables.kernels" in sys.modules else FEW_ROWS):
-            return self._apply_to_few(bins)
+            return self.apply_to_few(bins)
         from harsanyinet.tables import kernels
 
         out = np.zeros((self.n_slots, n))
@@ -160,7 +160,8 @@ class LookUp:
         """All trees about the same one or two columns as one table, if there is no tree about more."""
         return Folded.of(self)
 
-    def _apply_to_few(self, bins: Array) -> Array:
+    def apply_to_few(self, bins: Array) -> Array:
+        """`apply` without numba, whose first call costs more than a few rows do."""
         out = np.zeros((self.n_slots, bins.shape[1]))
         if len(self.slots):
             tree, begin = self._places

@@ -79,7 +79,7 @@ class Loss:
 
 def quantiles_by_state(state: Array, n_states: int, values: Array, weight: Array, q: float) -> Array:
     """Weighted quantiles of (rows, K) in each state, (states, K); zero in states without rows."""
-    found = np.zeros((n_states, values.shape[1]))
+    quantiles = np.zeros((n_states, values.shape[1]))
     for k in range(values.shape[1]):
         order = np.lexsort((values[:, k], state))
         own, reached = state[order], np.cumsum(weight[order])
@@ -88,8 +88,8 @@ def quantiles_by_state(state: Array, n_states: int, values: Array, weight: Array
         before = np.append(0.0, reached[ends[:-1] - 1])
         wanted = before + q * (reached[ends - 1] - before)
         at = np.minimum(np.searchsorted(reached, wanted * (1 - 1e-15)), ends - 1)
-        found[states, k] = values[order[at], k]
-    return found
+        quantiles[states, k] = values[order[at], k]
+    return quantiles
 
 
 def weighted_quantile(values: Array, weight: Array, q: float) -> float:

@@ -40,7 +40,7 @@ SPREAD = 0.5  # of it among tables, some of which are far off
 TRUST = 0.5  # in what rows held out say: the curves that they draw are smoother than their errors
 SEED = 0
 LEAST_GAIN = 0.5  # of a further question: trees of few rows end sooner
-DEEP_ROWS = 3000  # below, trees of full depth are tried, too: they are better where there is hardly any noise
+DEEP_ROWS = (500, 3000)  # between, trees of full depth are tried, too: better where there is hardly any noise
 FARTHER = 1.2  # many small steps go farther than few large ones before they learn by heart
 SLOWEST, FASTEST = 0.0005, 0.22
 TIME_LEFT = 2.0  # times that of the quick fits, for the long one
@@ -128,7 +128,8 @@ def find_rate(
         return _Watched(boosters, held, losses)
 
     with bar("looking for a learning rate", None, unit="tree", progress=progress) as shown:  # who knows how many
-        ways = [replace(quick, least_gain=least) for least in ((LEAST_GAIN, 0.0) if n < DEEP_ROWS else (LEAST_GAIN,))]
+        least_gains = (LEAST_GAIN, 0.0) if DEEP_ROWS[0] <= n < DEEP_ROWS[1] else (LEAST_GAIN,)
+        ways = [replace(quick, least_gain=least) for least in least_gains]
         found, quick = min(((watch(table, way, shown), way) for way in ways), key=lambda one: one[0].losses.min())
         kept = np.ones(table.n_players, dtype=bool)
         if found.best and table.n_players > 1:

@@ -70,11 +70,6 @@ class HarsanyiTable(BaseEstimator):  # type: ignore[misc]
     date_features: Names | Literal["auto"]
     strict: bool
 
-    def _keep_parameters(self, given: Mapping[str, Any]) -> None:
-        """Parameters as attributes, as scikit-learn expects them."""
-        for name in self._get_param_names():
-            setattr(self, name, given[name])
-
     # Fitting --------------------------------------------------------------------------------------------------------
 
     def _fit_table(

@@ -153,12 +153,12 @@ class Trees:
 
     @property
     def n_outputs(self) -> int:
-        """K."""
+        """How many raw outputs the model has."""
         return len(self.base)
 
     @cached_property
     def n_players(self) -> int:
-        """P."""
+        """How many players there are, whether a tree asks about them or not."""
         return int(self.player_of.max(initial=-1)) + 1
 
     def shape(self, t: int) -> TreeShape:

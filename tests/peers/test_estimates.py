@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import FrozenInstanceError
-from fractions import Fraction
-from itertools import permutations
-from math import comb
 
 import numpy as np
 import pytest
 import torch
-from scipy.stats import chi2
-from torch import nn
+from sampled_games import (
+    KERNEL,
+    METHODS,
+    additive,
+    interacting_net,
+    of_table,
+    random_game,
+    unbiased_unpaired,
+    weighted_sums,
+)
 
-from harsanyinet import HarsanyiMLP
-from harsanyinet.games import all_masks, brute_force_shapley, zeta_transform
+from harsanyinet.games import all_masks, brute_force_shapley
 from harsanyinet.peers.estimates import (
     antithetic,
     curve,
@@ -29,91 +33,9 @@ from harsanyinet.peers.estimates import (
     zero,
 )
 from harsanyinet.peers.row_games import CountingGame, model_game
-from harsanyinet.peers.sampling_runs import draw_coalitions, draw_orders, solve, unbiased, walk, walk_pairs
-
-
-def unbiased_unpaired(game, n_players, budget, *, seed=0):
-    return unbiased_kernel_shap(game, n_players, budget, seed=seed, paired=False)
-
-
-METHODS = {
-    "sampling": sampling,
-    "antithetic": antithetic,
-    "kernel_shap": kernel_shap,
-    "kernel_shap_paired": kernel_shap_paired,
-    "unbiased_kernel_shap": unbiased_kernel_shap,
-    "unbiased_kernel_shap_unpaired": unbiased_unpaired,
-}
-KERNEL = ("kernel_shap", "kernel_shap_paired")
-UNBIASED = ("unbiased_kernel_shap", "unbiased_kernel_shap_unpaired")
-
-
-def of_table(table):
-    """The game that reads its values from a table."""
-    n = len(table).bit_length() - 1
-    return lambda masks: table[masks @ (1 << np.arange(n))]
-
-
-def random_game(n, seed=0, outputs=(), order=None):
-    """Random dividends up to an order, about equally heavy at each size, and a value of the empty set."""
-    rng = np.random.default_rng(seed)
-    sizes = all_masks(n).sum(axis=1)
-    scale = np.array([1.0 / np.sqrt(comb(n, s)) for s in range(n + 1)])[sizes]
-    scale[(sizes > (n if order is None else order))] = 0
-    dividends = rng.normal(size=(2**n, *outputs)) * scale.reshape(-1, *[1] * len(outputs))
-    return of_table(zeta_transform(dividends) + 3.0)
-
-
-def unanimity(members):
-    return lambda masks: masks[:, members].all(axis=1).astype(float)
-
-
-def additive(n, seed=0):
-    weights = np.random.default_rng(seed).normal(size=n)
-    return lambda masks: masks @ weights + 2.0, weights
-
-
-def draws(method, game, n, samples, seed=0):
-    """The single estimates that a method averages, (samples, n, K), by its own drawing."""
-    counted, rng = CountingGame(game, n), np.random.default_rng(seed)
-    if method == "sampling":
-        return walk(counted, draw_orders(rng, samples, n))
-    return walk_pairs(counted, draw_orders(rng, samples, n))
-
-
-def interacting_net(n, seed=0):
-    """A plain network in float64 with large weights, so that no order of interaction is negligible."""
-    torch.manual_seed(seed)
-    net = nn.Sequential(nn.Linear(n, 32), nn.Tanh(), nn.Linear(32, 16), nn.Tanh(), nn.Linear(16, 3)).double().eval()
-    with torch.no_grad():
-        for layer in net:
-            if isinstance(layer, nn.Linear):
-                layer.weight.mul_(3)
-    return net
-
+from harsanyinet.peers.sampling_runs import draw_coalitions, solve
 
 # --- orders -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("n", [1, 2, 3, 5, 6])
-@pytest.mark.parametrize("walk", [walk, walk_pairs])
-def test_all_orders_are_exact(n, walk):
-    game = random_game(n, outputs=(2,))
-    gains = walk(CountingGame(game, n), np.array(list(permutations(range(n)))))
-    np.testing.assert_allclose(gains.mean(axis=0), brute_force_shapley(game, n), rtol=0, atol=1e-14)
-
-
-def test_a_walk_is_a_loop_over_the_players():
-    game, n = random_game(5), 5
-    orders = draw_orders(np.random.default_rng(3), 20, n)
-    counted = CountingGame(game, n)
-    gains = walk(counted, orders)
-    for order, gain in zip(orders, gains[:, :, 0], strict=True):
-        mask = np.zeros((1, n), dtype=bool)
-        for player in order:
-            before = game(mask)[0]
-            mask[0, player] = True
-            assert gain[player] == pytest.approx(game(mask)[0] - before, abs=1e-14)
 
 
 @pytest.mark.parametrize("n", [1, 2, 7])
@@ -126,118 +48,7 @@ def test_an_additive_game_takes_one_order(n):
             assert found.standard_error is None
 
 
-@pytest.mark.parametrize(("n", "t"), [(6, 2), (6, 3), (7, 5), (5, 5)])
-def test_variances_of_a_unanimity_game(n, t):
-    members = np.arange(n)[-t:]
-    orders = np.array(list(permutations(range(n))))
-    game = CountingGame(unanimity(members), n)
-    single, pair = walk(game, orders)[..., 0], walk_pairs(game, orders)[..., 0]
-    np.testing.assert_allclose(single.var(axis=0)[members], (t - 1) / t**2, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(pair.var(axis=0)[members], (t - 2) / (2 * t**2), rtol=0, atol=1e-12)
-    outside = np.setdiff1d(np.arange(n), members)
-    assert not single[:, outside].any()
-    assert not pair[:, outside].any()
-
-
-def test_variances_of_the_draws_follow():
-    """The same variances, of what is really drawn: 40,000 draws know a variance to about 1 %."""
-    n, members = 6, [1, 3, 4]
-    for method, expected in (("sampling", 2 / 9), ("antithetic", 1 / 18)):
-        found = draws(method, unanimity(members), n, 40_000)[:, members, 0]
-        np.testing.assert_allclose(found.var(axis=0), expected, rtol=0.04)
-
-
-@pytest.mark.parametrize("order", [1, 2])
-@pytest.mark.parametrize("n", [2, 5, 8])
-def test_one_pair_is_exact_up_to_order_two(n, order):
-    game = random_game(n, order=order)
-    truth = brute_force_shapley(game, n)
-    for seed in range(5):
-        np.testing.assert_allclose(antithetic(game, n, 2 + 2 * (n - 1), seed=seed).values, truth, rtol=0, atol=1e-13)
-    if n > 2 and order == 2:
-        assert np.abs(sampling(game, n, 2 + 2 * (n - 1)).values - truth).max() > 1e-3
-
-
-def test_pairs_can_double_the_variance():
-    def game(masks):
-        return masks[:, 0] * (masks[:, 1] == masks[:, 2])
-
-    np.testing.assert_allclose(brute_force_shapley(game, 3), [2 / 3, 1 / 6, 1 / 6], rtol=0, atol=1e-15)
-    orders = np.array(list(permutations(range(3))))
-    counted = CountingGame(game, 3)
-    assert walk(counted, orders)[:, 0, 0].var() / 2 == pytest.approx(1 / 9)  # two orders
-    assert walk_pairs(counted, orders)[:, 0, 0].var() == pytest.approx(2 / 9)  # a pair, as dear
-    errors = [antithetic(game, 3, 20_002).standard_error[0], sampling(game, 3, 20_002).standard_error[0]]
-    assert (errors[0] / errors[1]) ** 2 == pytest.approx(2, rel=0.05)
-
-
-def test_orders_are_uniform():
-    orders = draw_orders(np.random.default_rng(0), 24_000, 4)
-    _, counts = np.unique(orders @ 4 ** np.arange(4), return_counts=True)
-    assert len(counts) == 24
-    assert ((counts - 1000) ** 2 / 1000).sum() < chi2.ppf(0.999, 23)
-
-
 # --- the kernel -------------------------------------------------------------------------------------------------------
-
-
-def weighted_sums(game, n):
-    """A and b over all coalitions, weighted by the kernel, and V(N)."""
-    masks = all_masks(n)[1:-1]
-    s = masks.sum(axis=1)
-    pi = (n - 1) / (np.array([comb(n, k) for k in s]) * s * (n - s))
-    pi = pi / pi.sum()
-    values = game(masks).reshape(len(masks), -1)
-    empty, full = (game(np.full((1, n), end)).reshape(-1) for end in (False, True))
-    z = masks.astype(float)
-    return (z * pi[:, None]).T @ z, (z * pi[:, None]).T @ (values - empty), full - empty
-
-
-@pytest.mark.parametrize("n", [2, 3, 6, 9])
-def test_all_coalitions_are_exact(n):
-    game = random_game(n, outputs=(2,))
-    a, b, total = weighted_sums(game, n)
-    truth = brute_force_shapley(game, n)
-    np.testing.assert_allclose(solve(a, b, total), truth, rtol=0, atol=2e-14)
-    np.testing.assert_allclose(unbiased(b, total), truth, rtol=0, atol=2e-14)
-    harmonic = (1 / np.arange(1, n)).sum()
-    known = np.full((n, n), 0.5 - 1 / (2 * harmonic)) + np.eye(n) / (2 * harmonic)
-    np.testing.assert_allclose(a, known, rtol=0, atol=1e-14)
-
-
-def test_the_solution_is_the_constrained_minimum():
-    """Against the system with a multiplier, on a matrix that no kernel has made."""
-    rng = np.random.default_rng(0)
-    z, b, total = rng.normal(size=(20, 5)), rng.normal(size=(5, 3)), rng.normal(size=3)
-    a = z.T @ z
-    system = np.block([[a, np.ones((5, 1))], [np.ones((1, 5)), np.zeros((1, 1))]])
-    expected = np.linalg.solve(system, np.vstack([b, total]))[:5]
-    np.testing.assert_allclose(solve(a, b, total), expected, rtol=0, atol=1e-13)
-
-
-@pytest.mark.parametrize("n", [2, 3, 8, 12])
-def test_sizes_follow_the_kernel(n):
-    """By chi-square; the normaliser of 1 / (s (n - s)) is 2 H(n - 1) / n."""
-    masks = draw_coalitions(np.random.default_rng(1), 40_000, n)
-    sizes = np.arange(1, n)
-    harmonic = float(sum(Fraction(1, k) for k in range(1, n)))
-    p = 1 / (sizes * (n - sizes)) / (2 * harmonic / n)
-    assert p.sum() == pytest.approx(1, abs=1e-12)
-    counts = np.bincount(masks.sum(axis=1), minlength=n + 1)
-    assert counts[0] == counts[n] == 0
-    expected = len(masks) * p
-    assert ((counts[1:n] - expected) ** 2 / expected).sum() <= chi2.ppf(0.999, max(n - 2, 1))
-    means = masks.mean(axis=0)  # every player in half of them
-    assert np.abs(means - 0.5).max() < 4 * 0.5 / np.sqrt(len(masks))
-
-
-def test_coalitions_of_a_size_are_uniform():
-    masks = draw_coalitions(np.random.default_rng(2), 40_000, 6)
-    triples = masks[masks.sum(axis=1) == 3] @ (1 << np.arange(6))
-    _, counts = np.unique(triples, return_counts=True)
-    assert len(counts) == comb(6, 3)
-    expected = len(triples) / comb(6, 3)
-    assert ((counts - expected) ** 2 / expected).sum() < chi2.ppf(0.999, comb(6, 3) - 1)
 
 
 def smallest_budgets(method, game, n, n_seeds=8):
@@ -465,139 +276,6 @@ def test_pairs_help_on_a_network_with_interactions():
 
 
 # --- games ------------------------------------------------------------------------------------------------------------
-
-
-def test_counting():
-    calls = []
-
-    def game(masks):
-        calls.append(len(masks))
-        return masks.sum(axis=1, dtype=np.float32)
-
-    counted = CountingGame(game, 4, max_rows=10)
-    out = counted(all_masks(4)[:13])
-    assert calls == [10, 3]
-    assert counted.rows == 13
-    assert out.dtype == np.float64
-    np.testing.assert_array_equal(out, all_masks(4)[:13].sum(axis=1))
-    assert counted.play(all_masks(4)).shape == (16, 1)
-    before = counted.rows
-    np.testing.assert_array_equal(counted.ends(), counted.ends())
-    assert counted.ends().tolist() == [[0.0], [4.0]]
-    assert counted.rows == before + 2
-    for seed in range(2):  # the ends are kept, and count for every method
-        assert sampling(counted, 4, 8, seed=seed).evaluations == 8
-    assert counted.rows == before + 2 + 12
-    np.testing.assert_allclose(brute_force_shapley(counted, 4), 1.0)  # itself a game
-    assert counted(np.zeros((0, 4), dtype=bool)).shape == (0,)
-
-
-def test_games_of_tensors_and_of_one_buffer():
-    weights = torch.tensor([[1.0, 5.0], [2.0, 6.0], [3.0, 7.0]], requires_grad=True)
-    found = sampling(lambda masks: torch.from_numpy(masks).float() @ weights, 3, 20)
-    np.testing.assert_allclose(found.values, weights.detach().numpy(), atol=1e-6)
-    buffer = np.empty(100)
-
-    def reused(masks):
-        buffer[: len(masks)] = masks @ [1.0, 2.0, 3.0]
-        return buffer[: len(masks)]
-
-    np.testing.assert_allclose(kernel_shap(CountingGame(reused, 3, max_rows=7), 3, 50).values, [1.0, 2.0, 3.0])
-    np.testing.assert_array_equal(CountingGame(reused, 3, max_rows=3)(all_masks(3)), all_masks(3) @ [1.0, 2.0, 3.0])
-
-
-BAD_GAMES = {
-    "for 2 masks, however: ()": lambda masks: 1.0,
-    "for 2 masks, however: (1,)": lambda masks: np.ones(1),
-    "for 2 masks, however: (2, 1, 1)": lambda masks: np.ones((len(masks), 1, 1)),
-    "finite values, however: nan": lambda masks: np.where(masks.all(axis=1), np.nan, 0.0),
-    "finite values, however: inf": lambda masks: np.where(masks.sum(axis=1) == 1, np.inf, 0.0),
-    "in every call, however: (2,), (3,)": lambda masks: np.ones((len(masks), 2 if len(masks) == 2 else 3)),
-}
-
-
-@pytest.mark.parametrize("sentence", BAD_GAMES)
-def test_what_a_game_must_return(sentence):
-    with pytest.raises(ValueError, match="a game must return") as error:
-        sampling(BAD_GAMES[sentence], 3, 100)
-    assert sentence in str(error.value)
-
-
-def test_masks_of_a_counting_game():
-    game = CountingGame(lambda masks: masks.sum(axis=1), 3)
-    for masks in (np.ones((2, 3)), np.ones((2, 4), dtype=bool), np.ones(3, dtype=bool)):
-        with pytest.raises(ValueError, match=r"masks must be bool of shape \(m, 3\), however"):
-            game(masks)
-    with pytest.raises(ValueError, match="max_rows must be a whole number of at least 1, however: max_rows=0"):
-        CountingGame(game, 3, max_rows=0)
-    with pytest.raises(ValueError, match="n_players must be the 3 of the game, however: n_players=4"):
-        sampling(game, 4, 100)
-
-
-def test_a_game_of_a_plain_network():
-    n = 5
-    net = interacting_net(n)
-    x = torch.randn(n, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    baseline = torch.linspace(-1, 1, n, dtype=torch.float64)
-    masks = all_masks(n)
-    for base, used in ((None, torch.zeros(n, dtype=torch.float64)), (baseline, baseline), (baseline[None], baseline)):
-        with torch.no_grad():
-            expected = torch.stack([net(torch.where(torch.tensor(m), x, used)) for m in masks]).numpy()
-        for row in (x, x[None]):
-            out = model_game(net, row, baseline=base)(masks)
-            np.testing.assert_allclose(out, expected, rtol=0, atol=1e-13)
-            np.testing.assert_allclose(model_game(net, row, baseline=base, output=1)(masks), expected[:, 1], atol=1e-13)
-    x = x.requires_grad_()
-    assert sampling(model_game(net, x), n, 100).values.shape == (n, 3)
-    assert all(p.grad is None for p in net.parameters())
-    flat = nn.Sequential(nn.Linear(n, 1), nn.Flatten(0)).double().eval()  # a network that returns (m,)
-    np.testing.assert_allclose(
-        sampling(model_game(flat, x), n, 6).values, (flat[0].weight[0] * x).detach().numpy(), atol=1e-14
-    )
-
-
-def test_a_game_of_an_image():
-    net = nn.Sequential(nn.Conv2d(2, 3, 2), nn.Tanh(), nn.Flatten(), nn.Linear(6, 2)).double().eval()
-    x = torch.randn(1, 2, 2, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    mask = np.random.default_rng(0).random((4, 12)) < 0.5
-    with torch.no_grad():
-        expected = net(x * torch.from_numpy(mask).view(4, 2, 2, 3)).numpy()
-    np.testing.assert_allclose(model_game(net, x)(mask), expected, rtol=0, atol=1e-14)
-
-
-@pytest.mark.parametrize("gate", ["activation", "presence"])
-def test_a_game_of_a_harsanyi_network(gate):
-    """Masks reach `present`: columns of one player go together, and zero is a value where the gate is presence."""
-    net = HarsanyiMLP(6, 2, n_blocks=2, width=16, gate=gate, columns=[0, 1, 1, 2, 3, 4], seed=0).double().eval()
-    x = torch.randn(3, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    exact = net.explain(x).values
-    for b in range(3):
-        game = model_game(net, x[b])
-        np.testing.assert_allclose(brute_force_shapley(game, 5), exact[b], rtol=0, atol=1e-12)
-        np.testing.assert_array_equal(game(all_masks(5)), net.game(x, b)(all_masks(5)))
-    with pytest.raises(ValueError, match="baseline must be None for a network that takes `present`"):
-        model_game(net, x[0], baseline=torch.zeros(6))
-
-
-def test_errors_of_a_game_of_a_network():
-    net = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 2))
-    x = torch.ones(4)
-    with pytest.raises(RuntimeError, match="in evaluation mode, however: it is in training mode"):
-        model_game(net, x)
-    game = model_game(net.eval(), x)
-    assert game(all_masks(4)).shape == (16, 2)
-    net[1].train()  # one layer is enough
-    with pytest.raises(RuntimeError, match="in evaluation mode, however: it is in training mode"):
-        game(all_masks(4))
-    net.eval()
-    with pytest.raises(ValueError, match="masks must have 4 columns, one per entry of x, however"):
-        game(all_masks(3))
-    for output in (2, -1):
-        with pytest.raises(ValueError, match=f"output must name a column .*, however: output={output}"):
-            model_game(net, x, output=output)(all_masks(4))
-    for row in (torch.ones(2, 4), torch.tensor(1.0), torch.ones(0, 4)):
-        with pytest.raises(ValueError, match="x must be one row"):
-            model_game(net, row)
 
 
 # --- arguments and small functions ------------------------------------------------------------------------------------

@@ -2,163 +2,21 @@
 
 from __future__ import annotations
 
-from itertools import combinations, permutations
+from itertools import combinations
 
 import numpy as np
 import pytest
 import torch
+from shapnet_oracle import OVERLAPPING, inner, loop_layer, rows, truth
 from torch import nn
 from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
-from harsanyinet.games import all_masks, brute_force_shapley, harsanyi_dividends, shapley_of_table
+from harsanyinet.games import all_masks, harsanyi_dividends
 from harsanyinet.peers.active_sets import butterfly_sets, default_sets, random_partitions
-from harsanyinet.peers.shapley_layers import ShapleyLayer, coalition_matrix, shapley_matrix, shapley_transform
 from harsanyinet.peers.shapnet import DeepShapNet, ShallowShapNet
 from harsanyinet.peers.shapnet_base import explanation_penalty
-from harsanyinet.training.loop import TrainingConfig, fit_module
-
-OVERLAPPING = [(0,), (1, 2), (2, 1), (0, 1, 2, 3), (1, 3, 4, 5), (2, 3), (0, 4, 5), (5,)]
-
-
-def rows(n_rows, n_features, seed=0, dtype=torch.float64):
-    return torch.randn(n_rows, n_features, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
-
-
-@torch.no_grad()
-def truth(net, x):
-    """Brute force over the whole network, (B, n, K)."""
-    n = x.shape[1]
-    games = [lambda m, r=row: net(r.expand(len(m), n), present=torch.from_numpy(m)) for row in x]
-    return torch.tensor(np.stack([brute_force_shapley(game, n, progress=False) for game in games]), dtype=x.dtype)
-
-
-def inner(group, module, inputs):
-    """One inner perceptron on one mixture, inputs (s, C), as written in a textbook."""
-    h = inputs.flatten()
-    for step, weight in enumerate(group.weights):
-        matrix = weight[module].reshape(len(h), -1)
-        h = (h if step == 0 else h.clamp_min(0)) @ matrix
-        if step < len(group.biases):
-            h = h + group.biases[step].view(len(weight), -1)[module]
-    return h
-
-
-def loop_layer(layer, values, reference):
-    """One row through a layer: (n, C) -> (n, C') and (C',), by the mean over all orders of joining."""
-    out, constants = torch.zeros(len(values), layer.d_out, dtype=values.dtype), 0
-    for group in layer.groups:
-        for module, members in enumerate(group.sets.tolist()):
-            size = len(members)
-
-            def play(present, group=group, module=module, members=members):
-                mixture = [values[i] if present[p] else reference[i] for p, i in enumerate(members)]
-                return inner(group, module, torch.stack(mixture))
-
-            constants = constants + play([False] * size)
-            orders = list(permutations(range(size)))
-            for order in orders:
-                present = [False] * size
-                for position in order:
-                    before = play(present)
-                    present[position] = True
-                    out[members[position]] += (play(present) - before) / len(orders)
-    return out, constants
-
-
-class TestShapleyTransform:
-    def test_of_two_and_three_players_by_hand(self):
-        assert shapley_matrix(1).tolist() == [[-1.0, 1.0]]
-        assert shapley_matrix(2).tolist() == [[-0.5, 0.5, -0.5, 0.5], [-0.5, -0.5, 0.5, 0.5]]
-        row = [-2, 2, -1, 1, -1, 1, -2, 2]  # sixths; player 0 is in every other coalition
-        torch.testing.assert_close(shapley_matrix(3)[0], torch.tensor(row, dtype=torch.float64) / 6, rtol=0, atol=1e-16)
-
-    @pytest.mark.parametrize("k", range(1, 11))
-    def test_equals_brute_force_for_any_table(self, k):
-        table = rows(2**k, 3, seed=k)
-        expected = torch.from_numpy(shapley_of_table(table.numpy()))
-        torch.testing.assert_close(shapley_transform(table), expected, rtol=0, atol=1e-13)
-        torch.testing.assert_close(shapley_transform(table.expand(2, 5, -1, -1))[1, 4], expected, rtol=0, atol=1e-13)
-        assert torch.equal(coalition_matrix(k).bool(), torch.from_numpy(all_masks(k)))
-
-    def test_the_matrix_is_the_caller_s_own(self):
-        shapley_matrix(3).zero_()
-        assert shapley_matrix(3).abs().sum() > 0
-
-    @pytest.mark.parametrize("shape", [(3,), (1, 2), (6, 2), (2048, 1)])
-    def test_refuses_other_shapes(self, shape):
-        with pytest.raises(ValueError, match=r"outputs must have the shape .*, however: shape="):
-            shapley_transform(torch.zeros(shape))
-
-    @pytest.mark.parametrize("k", [0, 11, 2.0])
-    def test_refuses_other_sizes(self, k):
-        for make in (shapley_matrix, coalition_matrix):
-            with pytest.raises(ValueError, match=r"k must be an integer from 1 to 10, however: k="):
-                make(k)
-
-
-class TestLayer:
-    @pytest.mark.parametrize("size", [1, 2, 3, 4])
-    def test_a_single_module_equals_shapiq(self, size):
-        shapiq = pytest.importorskip("shapiq")
-        generator = torch.Generator().manual_seed(size)
-        members = [0, 2, 3, 5][:size]
-        layer = ShapleyLayer(6, [members], 3, 2, hidden=(7,), constants=True, generator=generator).double()
-        values, reference = rows(6, 3, seed=1), rows(6, 3, seed=2)
-        with torch.no_grad():
-            got = layer((values - reference)[None], reference)[0]  # (6, 2)
-            assert not got[[i for i in range(6) if i not in members]].any()
-            for output in range(2):
-
-                def game(masks, output=output):
-                    mixed = [torch.where(torch.tensor(m)[:, None], values[members], reference[members]) for m in masks]
-                    return np.array([inner(layer.groups[0], 0, each)[output].item() for each in mixed])
-
-                exact = shapiq.ExactComputer(game, n_players=size)("SV", order=1)
-                expected = [exact[(p,)] for p in range(size)]
-                np.testing.assert_allclose(got[members, output].numpy(), expected, rtol=0, atol=1e-13)
-
-    @pytest.mark.parametrize("hidden", [(), (5,), (4, 6)])
-    @pytest.mark.parametrize("constants", [True, False])
-    def test_equals_a_loop_over_modules_and_orders(self, hidden, constants):
-        generator = torch.Generator().manual_seed(3)
-        layer = ShapleyLayer(6, OVERLAPPING, 2, 3, hidden=hidden, constants=constants, generator=generator).double()
-        values, reference = rows(4 * 6, 2, seed=4).view(4, 6, 2), rows(6, 2, seed=5)
-        with torch.no_grad():
-            got = layer(values - reference, reference)
-            totals = layer.totals(values - reference, reference)
-            for row in range(4):
-                expected, constant = loop_layer(layer, values[row], reference)
-                torch.testing.assert_close(got[row], expected, rtol=0, atol=1e-13)
-                torch.testing.assert_close(layer.constants(reference), constant, rtol=0, atol=1e-13)
-                torch.testing.assert_close(totals[row], expected.sum(0) + constant, rtol=0, atol=1e-13)
-
-    def test_every_module_has_weights_of_its_own(self):
-        layer = ShapleyLayer(
-            4, [(0,), (1,), (2,), (3,)], 1, 1, hidden=(8,), constants=True, generator=torch.Generator()
-        )
-        assert layer(torch.ones(1, 4, 1)).unique().numel() == 4
-
-    def test_rows_in_parts_equal_rows_at_once(self, monkeypatch):
-        layer = ShapleyLayer(6, OVERLAPPING, 1, 2, hidden=(5,), constants=True, generator=torch.Generator()).double()
-        x = rows(11, 6)[:, :, None]
-        at_once = layer(x)
-        monkeypatch.setattr(ShapleyLayer, "_rows_at_once", lambda self: 4)
-        with torch.no_grad():
-            torch.testing.assert_close(layer(x), at_once.detach(), rtol=0, atol=1e-14)
-
-    def test_any_inner_function_will_do(self):
-        """The transform alone, for a function that is no perceptron, as a convolutional variant would use it."""
-        x, reference = rows(5, 4), rows(1, 4, seed=1)
-        mixtures = reference[:, None] + coalition_matrix(4) * (x - reference)[:, None]  # (5, 16, 4)
-
-        def f(z):
-            return torch.stack([z.prod(-1), z[..., 0].sin() * z[..., 2], z.norm(dim=-1)], -1)
-
-        got = shapley_transform(f(mixtures))
-        for row in range(5):
-            game = lambda m, r=row: f(torch.where(torch.from_numpy(m), x[r], reference[0]))  # noqa: E731
-            np.testing.assert_allclose(got[row], brute_force_shapley(game, 4), rtol=0, atol=1e-13)
+from harsanyinet.training import TrainingConfig, fit_module
 
 
 class TestShallow:

@@ -16,7 +16,7 @@ from harsanyinet import HarsanyiMLP
 from harsanyinet.games import all_masks, brute_force_shapley, evaluate
 from harsanyinet.peers import fast
 from harsanyinet.peers.fast import FastSHAP, coalition_loss, draw_coalitions, normalised, size_law
-from harsanyinet.training.loop import TrainingConfig, fit_module
+from harsanyinet.training import TrainingConfig, fit_module
 
 close = partial(np.testing.assert_allclose, rtol=0)
 WEIGHT = torch.tensor([[1.0, -2.0], [0.5, 3.0], [2.0, 0.0], [-1.0, 1.0]], dtype=torch.float64)

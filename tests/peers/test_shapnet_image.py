@@ -15,7 +15,7 @@ from harsanyinet.datasets import load_digit_images
 from harsanyinet.games import all_masks, brute_force_shapley, harsanyi_dividends
 from harsanyinet.peers import DeepConvShapNet, ShallowConvShapNet
 from harsanyinet.peers.patch_layers import ConvShapleyLayer, patch_sets
-from harsanyinet.training.loop import TrainingConfig, fit_module
+from harsanyinet.training import TrainingConfig, fit_module
 
 
 def images(n_images, *shape, seed=0, dtype=torch.float64):
