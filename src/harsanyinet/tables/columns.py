@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harsanyinet.tables.cells import UnseenCategoryWarning, is_missing, number_as_text, time_of
 from harsanyinet.tables.dates import PARTS, as_times, parts_of
+from harsanyinet.tables.single_values import UnseenCategoryWarning, is_missing, number_as_text, time_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harsanyinet.tables.cells import ISO
+from harsanyinet.tables.single_values import ISO
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from harsanyinet.tables.cells import UnseenCategoryWarning as UnseenCategoryWarning
-from harsanyinet.tables.cells import number_as_text
 from harsanyinet.tables.dates import holds_dates
+from harsanyinet.tables.single_values import UnseenCategoryWarning as UnseenCategoryWarning
+from harsanyinet.tables.single_values import number_as_text
 
 Kind = Literal["number", "category", "date"]
 Floats = NDArray[np.float64]

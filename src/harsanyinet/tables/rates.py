@@ -46,7 +46,6 @@ SLOWEST, FASTEST = 0.0005, 0.22
 TIME_LEFT = 2.0  # times that of the quick fits, for the long one
 MORE_WORK = 3.0  # of a tree that learns from copies, too
 NEARLY, CLEARLY = 0.002, 1.0  # of the loss, that fewer columns may cost; by how much log-likelihood they must be better
-FEW_HELD = 500  # rows: with more, fewer columns may also be worse by what chance makes of it, a standard error
 WORTH_IT = 0.01  # of the loss: what less is gained by columns none of which is more than a shadow is chance
 ALONE = 6.0  # standard deviations by which a column explains more than chance by itself
 
@@ -111,7 +110,13 @@ def find_rate(
     fold[order] = np.arange(n) % FOLDS
     each = None if max_seconds is None else max_seconds / (3 * n_folds + 1)
     quick = replace(
-        settings, n_trees=MOST_TREES, learning_rate=QUICK_RATE, quickening=QUICKENING, copies=0, max_seconds=each
+        settings,
+        n_trees=MOST_TREES,
+        learning_rate=QUICK_RATE,
+        quickening=QUICKENING,
+        copies=0,
+        max_seconds=each,
+        least_gain=LEAST_GAIN,
     )
 
     def watch(asked: Table, quick: Settings, shown: tqdm[Any]) -> _Watched:
@@ -128,9 +133,7 @@ def find_rate(
         return _Watched(boosters, held, losses)
 
     with bar("looking for a learning rate", None, unit="tree", progress=progress) as shown:  # who knows how many
-        least_gains = (LEAST_GAIN, 0.0) if DEEP_ROWS[0] <= n < DEEP_ROWS[1] else (LEAST_GAIN,)
-        ways = [replace(quick, least_gain=least) for least in least_gains]
-        found, quick = min(((watch(table, way, shown), way) for way in ways), key=lambda one: one[0].losses.min())
+        found = watch(table, quick, shown)
         kept = np.ones(table.n_players, dtype=bool)
         if found.best and table.n_players > 1:
             few = replace(quick, n_trees=min(found.best, SHADOW_TREES))
@@ -139,10 +142,16 @@ def find_rate(
             some = more_than_shadows(worth(shadowed), table.n_players)
             if some.any() and not some.all():
                 again = watch(replace(table, useful=np.stack([some, some])), quick, shown)
-                if _as_good(loss, _together(again), _together(found)):
+                n_held, before, after = sum(map(len, found.held)), found.losses.min(), again.losses.min()
+                if _misfit(loss, after, n_held) + CLEARLY <= _misfit(loss, (1 + NEARLY) * before, n_held):
                     found, kept = again, some
             elif not some.any() and found.losses.min() > (1 - WORTH_IT) * found.losses[0]:
                 kept = some  # nothing but noise
+        if DEEP_ROWS[0] <= n < DEEP_ROWS[1]:
+            deep = replace(quick, least_gain=0.0)
+            other = watch(replace(table, useful=np.stack([kept, kept])), deep, shown)
+            if other.losses.min() < found.losses.min():
+                found, quick = other, deep
     n_trees = settings.n_trees
     if max_seconds is not None:  # as many as there will be time for
         seconds = (time.monotonic() - started) / max(1, sum(len(booster.shapes) for booster in found.boosters))
@@ -165,16 +174,6 @@ def _misfit(loss: Loss, mean_loss: Any, n: int) -> Any:
     if loss.name in ("binary", "multiclass", "poisson"):
         return n * mean_loss
     return n * (0.5 if loss.name == "squared" else 1.0) * np.log(np.maximum(mean_loss, np.finfo(float).tiny))
-
-
-def _as_good(loss: Loss, fewer: Rows, all_columns: Rows) -> bool:
-    """Whether the rows held out are predicted as well from fewer columns; of few rows clearly better."""
-    each = [loss.each(rows.output, rows.y) for rows in (fewer, all_columns)]
-    after, before = (np.average(one, weights=fewer.weight) for one in each)
-    n = len(fewer)
-    if n < FEW_HELD:
-        return bool(_misfit(loss, after, n) + CLEARLY <= _misfit(loss, (1 + NEARLY) * before, n))
-    return bool(after <= (1 + NEARLY) * before + np.std((each[0] - each[1]) * fewer.weight) / np.sqrt(n))
 
 
 def _best_distance(loss: Loss, losses: Array, n_held: int, n_rows: int) -> float:
