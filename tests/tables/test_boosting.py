@@ -318,6 +318,23 @@ def test_no_tree_asks_more_than_its_depth(depth):
     assert asked.max() == depth
 
 
+def test_trees_end_where_a_question_gains_less_than_it_must():
+    rng = np.random.default_rng(0)
+    noise = replace(table(n=60), y=rng.normal(size=(60, 1)))
+
+    def depths(least_gain: float, copies: int = 0) -> list[int]:
+        settings = Settings(**QUICK, least_gain=least_gain, copies=copies, copy_start=0.0, row_share=1.0, noise=0.0)
+        booster = Booster(noise, Loss("squared"), settings)
+        booster.boost()
+        return [len(shape.columns) for shape in booster.shapes]
+
+    assert min(depths(0.0)) == 6
+    shallow = depths(0.5)
+    assert 1 <= min(shallow) <= max(shallow) < 6
+    assert set(depths(1e9)) == {1}  # the first question is always asked
+    assert max(depths(1e9, copies=2)) > 1  # copies ask in the place of others, whatever it gains
+
+
 def test_sets_to_act_within_hold_for_every_tree():
     names = list("abcde")
     limits = Limits.of(4, [["a", "b", "c"], ["c", "d"]], None, Players.of(names, None))

@@ -131,7 +131,7 @@ class Table:
 
     @property
     def n_players(self) -> int:
-        """How many players the columns belong to."""
+        """P."""
         return int(self.player_of.max(initial=-1)) + 1
 
     def take(self, rows: Array) -> Table:
@@ -169,6 +169,7 @@ class Booster:
         self.shapes: list[TreeShape] = []
         self.values: list[Array] = []
         self.distance = 0.0  # the sum of the learning rates
+        self.gains = np.zeros(self.n_players)  # of the players, in units of what noise gains
 
     def boost(self, held: Rows | None = None, patience: int | None = None, bar: tqdm[Any] | None = None) -> Array:
         """Adds trees until there are enough, time is over, or the loss of rows held out has not fallen for long.
@@ -317,9 +318,11 @@ class Booster:
             if chosen is None:
                 break
             column, threshold, score = chosen
-            if source is self.rows and questions and (score - best) * h / g < s.least_gain * n_leaves:
+            player, gain = table.player_of[column], (score - best) * h / g
+            if source is self.rows and questions and gain < s.least_gain * n_leaves:
                 break
-            best, inside[table.player_of[column]] = score, True
+            self.gains[player] += gain
+            best, inside[player] = score, True
             questions.append((column, threshold))
             n_leaves = kernels.descend(source.bins[column], threshold, rows, leaf)
         return questions

@@ -129,7 +129,7 @@ def fit_trees(
         trial = find_rate(
             table, loss, settings, stratify=classes, n_threads=n_threads, progress=progress, max_seconds=seconds,
         )  # fmt: skip
-        rate, settings = trial.learning_rate, replace(settings, least_gain=trial.least_gain)
+        rate = trial.learning_rate
         table = replace(table, useful=trial.useful)
         found = trial.held
         history = History(

@@ -21,7 +21,7 @@ from harsanyinet.progress import bar
 from harsanyinet.tables.boosting import Booster, Rows, Settings, Table
 from harsanyinet.tables.look_ups import LookUp
 from harsanyinet.tables.losses import Loss
-from harsanyinet.tables.screening import alone, more_than_shadows, with_shadows, worth
+from harsanyinet.tables.screening import alone, more_than_shadows, with_shadows
 
 Array = NDArray[Any]
 Masks = NDArray[np.bool_]
@@ -39,13 +39,11 @@ GROWTH = 0.3  # of it with the log of the rows; of numbers none
 SPREAD = 0.5  # of it among tables, some of which are far off
 TRUST = 0.5  # in what rows held out say: the curves that they draw are smoother than their errors
 SEED = 0
-LEAST_GAIN = 0.5  # of a further question: trees of few rows end sooner
-DEEP_ROWS = (500, 3000)  # between, trees of full depth are tried, too: better where there is hardly any noise
 FARTHER = 1.2  # many small steps go farther than few large ones before they learn by heart
 SLOWEST, FASTEST = 0.0005, 0.22
 TIME_LEFT = 2.0  # times that of the quick fits, for the long one
 MORE_WORK = 3.0  # of a tree that learns from copies, too
-NEARLY, CLEARLY = 0.002, 1.0  # of the loss, that fewer columns may cost; by how much log-likelihood they must be better
+NEARLY, CLEARLY = 0.002, 1.5  # of the loss, that fewer columns may cost; by how much log-likelihood they must be better
 WORTH_IT = 0.01  # of the loss: what less is gained by columns none of which is more than a shadow is chance
 ALONE = 6.0  # standard deviations by which a column explains more than chance by itself
 
@@ -56,14 +54,12 @@ class Trial:
 
     Attributes:
         learning_rate: For the long fit.
-        least_gain: Likewise: what a further question must gain.
         losses: (t + 1,) the mean loss of rows held out, with all their columns, before the first and after each tree.
         held: Those rows, of all folds together, and the outputs for them of the best number of trees.
         useful: (2, P) bool, the players worth asking about, with all columns and with some of them.
     """
 
     learning_rate: float
-    least_gain: float
     losses: Array
     held: Rows
     useful: Masks
@@ -88,7 +84,7 @@ def find_rate(
 ) -> Trial:  # fmt: skip
     """Fits quickly on four fifths of the rows and watches the others; more than once where there are few rows.
 
-    If some players are worth no more than shuffled ones, the quick fits are made again without them, and they are left
+    If some players gain no more than shuffled ones do, the quick fits are made again without them, and they are left
     out for good where that is better or as good.
 
     Args:
@@ -108,18 +104,12 @@ def find_rate(
         order = order[np.argsort(table.y[order, 0], kind="stable")]
     fold = np.empty(n, dtype=np.int64)
     fold[order] = np.arange(n) % FOLDS
-    each = None if max_seconds is None else max_seconds / (3 * n_folds + 1)
+    each = None if max_seconds is None else max_seconds / (2 * n_folds + 1)
     quick = replace(
-        settings,
-        n_trees=MOST_TREES,
-        learning_rate=QUICK_RATE,
-        quickening=QUICKENING,
-        copies=0,
-        max_seconds=each,
-        least_gain=LEAST_GAIN,
+        settings, n_trees=MOST_TREES, learning_rate=QUICK_RATE, quickening=QUICKENING, copies=0, max_seconds=each
     )
 
-    def watch(asked: Table, quick: Settings, shown: tqdm[Any]) -> _Watched:
+    def watch(asked: Table, shown: tqdm[Any]) -> _Watched:
         boosters, held, curves = [], [], []
         for f in range(n_folds):
             booster = Booster(asked.take(np.flatnonzero(fold != f)), loss, quick, SEED + f, n_threads)
@@ -133,25 +123,21 @@ def find_rate(
         return _Watched(boosters, held, losses)
 
     with bar("looking for a learning rate", None, unit="tree", progress=progress) as shown:  # who knows how many
-        found = watch(table, quick, shown)
+        found = watch(table, shown)
         kept = np.ones(table.n_players, dtype=bool)
         if found.best and table.n_players > 1:
-            few = replace(quick, n_trees=min(found.best, SHADOW_TREES))
+            few = replace(quick, n_trees=min(found.best, SHADOW_TREES), least_gain=0.0)
             shadowed = Booster(with_shadows(_some(table, SHADOW_ROWS), SEED), loss, few, SEED, n_threads)
             shadowed.boost()
-            some = more_than_shadows(worth(shadowed), table.n_players)
+            some = more_than_shadows(shadowed.gains, table.n_players)
             if some.any() and not some.all():
-                again = watch(replace(table, useful=np.stack([some, some])), quick, shown)
-                n_held, before, after = sum(map(len, found.held)), found.losses.min(), again.losses.min()
+                again = watch(replace(table, useful=np.stack([some, some])), shown)
+                n_held = sum(map(len, found.held))
+                before, after = found.losses.min(), again.losses.min()
                 if _misfit(loss, after, n_held) + CLEARLY <= _misfit(loss, (1 + NEARLY) * before, n_held):
                     found, kept = again, some
             elif not some.any() and found.losses.min() > (1 - WORTH_IT) * found.losses[0]:
                 kept = some  # nothing but noise
-        if DEEP_ROWS[0] <= n < DEEP_ROWS[1]:
-            deep = replace(quick, least_gain=0.0)
-            other = watch(replace(table, useful=np.stack([kept, kept])), deep, shown)
-            if other.losses.min() < found.losses.min():
-                found, quick = other, deep
     n_trees = settings.n_trees
     if max_seconds is not None:  # as many as there will be time for
         seconds = (time.monotonic() - started) / max(1, sum(len(booster.shapes) for booster in found.boosters))
@@ -159,7 +145,7 @@ def find_rate(
     far = _best_distance(loss, found.losses, sum(map(len, found.held)), n)
     rate = float(np.clip(FARTHER * far / n_trees, SLOWEST, FASTEST))
     useful = np.stack([kept, kept | (alone(table, loss) > ALONE)])
-    return Trial(rate, quick.least_gain, found.losses, _together(found), useful)
+    return Trial(rate, found.losses, _together(found), useful)
 
 
 def _some(table: Table, most: int) -> Table:

@@ -1,8 +1,8 @@
-"""Which columns say something: what is worth no more than noise is never asked about.
+"""Which columns say something: what gains no more than noise does is never asked about.
 
-A quick fit is given shadows, too: columns whose rows have been shuffled. The Shapley values of a shadow are what chance
-makes of it, and a column whose values are hardly larger is left out. A column that only stands for another is worth
-nothing beside it, but says much by itself; so it stays for rows in which the other is absent.
+A quick fit is given shadows, too: columns whose rows have been shuffled. What a shadow gains is what chance gains, and
+a column that gains hardly more is left out. A column that only stands for another gains nothing beside it, but says
+much by itself; so it stays for rows in which the other is absent.
 """
 
 from __future__ import annotations
@@ -13,18 +13,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harsanyinet.explanations.dividends import shapley_values
 from harsanyinet.tables import kernels
-from harsanyinet.tables.boosting import Booster, Rows, Table
+from harsanyinet.tables.boosting import Rows, Table
 from harsanyinet.tables.losses import Loss
-from harsanyinet.tables.tree_games import TreeDividends, TreeGame
 
 Array = NDArray[Any]
 Masks = NDArray[np.bool_]
 
 MOST_SHADOWS = 20
-ABOVE = 6.0  # standard deviations of what shadows are worth, above their mean
-LEAST = 0.02  # of what the best player is worth
+ABOVE = 6.0  # standard deviations of what shadows gain, above their mean
+LEAST = 0.02  # of what the best player gains
 GROUPS = 8  # of the bins of a column
 
 
@@ -46,15 +44,9 @@ def with_shadows(table: Table, seed: int) -> Table:
     )  # fmt: skip
 
 
-def worth(booster: Booster) -> Array:
-    """(P,) the mean |Shapley value| of each player over the rows of a fit, all outputs together."""
-    values = shapley_values(TreeDividends(TreeGame(booster.trees()), booster.table.bins))
-    return np.asarray(np.abs(values).mean(axis=0).sum(axis=1))
-
-
-def more_than_shadows(worths: Array, n_players: int) -> Masks:
-    """(P,) bool: the players that are worth more than shadows are; `worths` has those of all, shadows last."""
-    own, shadows = worths[:n_players], worths[n_players:]
+def more_than_shadows(gains: Array, n_players: int) -> Masks:
+    """(P,) bool: the players that gained more than shadows do, from the gains of all of them, shadows last."""
+    own, shadows = gains[:n_players], gains[n_players:]
     return np.asarray((own > shadows.mean() + ABOVE * shadows.std()) & (own > LEAST * own.max(initial=0.0)))
 
 

@@ -36,6 +36,7 @@ Names = Sequence[str | int]
 _FEW_ROWS = 20_000  # below, one thread is as fast as two
 _MOST_COPIED = 200_000  # rows; of more there is one copy each
 _SEEN_FOR_IMPORTANCE = 2000  # rows
+_MANY_FOR_DEPTH, _LEAST_GAIN = 500, 0.5  # rows; trees of fewer end before all their questions are asked
 
 
 class HarsanyiTable(BaseEstimator):  # type: ignore[misc]
@@ -131,6 +132,7 @@ class HarsanyiTable(BaseEstimator):  # type: ignore[misc]
         return Settings(
             n_trees=max(1, round(self.max_iter / (1 + extra))), depth=self.max_depth, max_players=self.max_order,
             l2=self.l2_regularization, row_share=rows, column_share=shown, copies=copies,
+            least_gain=_LEAST_GAIN if n < _MANY_FOR_DEPTH else 0.0,
         )  # fmt: skip
 
     def _finish(self, trees: Trees, member_ends: Array, loss: Loss, output_names: list[str]) -> None:
