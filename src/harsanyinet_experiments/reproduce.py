@@ -64,7 +64,8 @@ def _run(name: str, experiment: Experiment, folder: Path, quick: bool) -> str:
         return {**record, "seconds": round(time.perf_counter() - start, 2)}
 
     cells_run.run(cells, measure, name=name)
-    records = [record for record in cells_run.records() if record["cell"] in cells]
+    done = [record for record in cells_run.records() if record["cell"] in cells]
+    records = sorted(done, key=lambda record: cells.index(record["cell"]))  # not in the order in which they were run
     result = {
         "command": f"harsanyinet reproduce {name}" + (" --quick" if quick else ""),
         "what": experiment.what,

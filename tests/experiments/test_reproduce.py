@@ -15,6 +15,7 @@ from harsanyinet.datasets import TableSplit
 from harsanyinet.games import zeta_transform
 from harsanyinet_experiments import paper, reproduce, results, tabular_depth, tabular_figures, tabular_models
 from harsanyinet_experiments.census import label_coded
+from harsanyinet_experiments.experiment import Experiment
 
 NAMES = ("table1", "table2", "training-cost", "convergence", "sparsity", "examples", "depth", "depth-choice")
 
@@ -146,3 +147,18 @@ def test_a_recipe_is_chosen_without_test_rows(monkeypatch, tmp_path):
         monkeypatch.setattr(paper, "load", lambda *_, each=each: each)
         found.append(measure(cell, tmp_path, True))
     assert found[0] == found[1]
+
+
+def test_tables_have_the_order_of_the_cells_not_of_the_runs(monkeypatch, tmp_path):
+    cells = [{"number": number} for number in range(3)]
+    experiment = Experiment(
+        "numbers",
+        lambda quick: cells,
+        lambda cell, models, quick: {},
+        lambda records: {"numbers": [record["cell"]["number"] for record in records]},
+        lambda result: str(result["numbers"]),
+    )
+    monkeypatch.setattr(reproduce, "experiments", lambda: {"numbers": experiment})
+    results.append(tmp_path / "reproduce_numbers.jsonl", {"cell": {"number": 2}, "seconds": 1.0})
+    results.append(tmp_path / "reproduce_numbers.jsonl", {"cell": {"number": 0}, "seconds": 1.0})
+    assert "[0, 1, 2]" in reproduce.run("numbers", tmp_path)
