@@ -67,6 +67,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     reproduce.add_argument("-o", "--out", type=Path, default=Path("results"), help="folder (default: results)")
     reproduce.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
+    reproduce.add_argument(
+        "--only", action="append", default=[], metavar="FIELD=VALUE", help="run no other cells, such as dataset=yeast"
+    )
     reproduce.set_defaults(run=_reproduce)
     _add_bench(commands.add_parser("bench", help="run a benchmark and write its result file"))
     return parser
@@ -288,7 +291,7 @@ def _bench(arguments: argparse.Namespace) -> int:
 
 
 def _reproduce(arguments: argparse.Namespace) -> int:
-    print(_experiment("reproduce").run(arguments.name, arguments.out, quick=arguments.quick))
+    print(_experiment("reproduce").run(arguments.name, arguments.out, quick=arguments.quick, only=arguments.only))
     return 0
 
 

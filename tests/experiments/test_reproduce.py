@@ -161,4 +161,7 @@ def test_tables_have_the_order_of_the_cells_not_of_the_runs(monkeypatch, tmp_pat
     monkeypatch.setattr(reproduce, "experiments", lambda: {"numbers": experiment})
     results.append(tmp_path / "reproduce_numbers.jsonl", {"cell": {"number": 2}, "seconds": 1.0})
     results.append(tmp_path / "reproduce_numbers.jsonl", {"cell": {"number": 0}, "seconds": 1.0})
+    with pytest.raises(ValueError, match="only must be FIELD=VALUE of some cell, such as number=0, however: number=7"):
+        reproduce.run("numbers", tmp_path, only=["number=7"])
+    assert "[0, 2]" in reproduce.run("numbers", tmp_path, only=["number=0"])  # all that are done, no other is run
     assert "[0, 1, 2]" in reproduce.run("numbers", tmp_path)
