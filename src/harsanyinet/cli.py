@@ -62,12 +62,15 @@ def _parser() -> argparse.ArgumentParser:
     reproduce = commands.add_parser("reproduce", help="rerun a table or figure of the paper and set ours beside it")
     reproduce.add_argument(
         "name",
-        help="table1, table2, convergence, sparsity, examples, training-cost, depth, image-table1, image-tau, "
-        "image-maps, receptive-fields, image-sampling-error, image-training-cost, robustness, image-sparsity, "
-        "backbone, or all",
+        help="table1, table2, convergence, sparsity, examples, training-cost, depth, depth-choice, image-table1, "
+        "image-tau, image-maps, receptive-fields, image-sampling-error, image-training-cost, robustness, "
+        "image-sparsity, backbone, or all",
     )
     reproduce.add_argument("-o", "--out", type=Path, default=Path("results"), help="folder (default: results)")
     reproduce.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
+    reproduce.add_argument(
+        "--only", action="append", default=[], metavar="FIELD=VALUE", help="run no other cells, such as dataset=yeast"
+    )
     reproduce.set_defaults(run=_reproduce)
     _add_bench(commands.add_parser("bench", help="run a benchmark and write its result file"))
     return parser
@@ -320,7 +323,7 @@ def _bench(arguments: argparse.Namespace) -> int:
 
 
 def _reproduce(arguments: argparse.Namespace) -> int:
-    print(_experiment("reproduce").run(arguments.name, arguments.out, quick=arguments.quick))
+    print(_experiment("reproduce").run(arguments.name, arguments.out, quick=arguments.quick, only=arguments.only))
     return 0
 
 

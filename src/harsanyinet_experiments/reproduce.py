@@ -7,6 +7,7 @@ figure where there is one.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from harsanyinet import files
@@ -16,12 +17,15 @@ from harsanyinet_experiments.experiment import Experiment
 from harsanyinet_experiments.runner import Cell, Ledger, Record
 
 
-def run(name: str, folder: Path, *, quick: bool = False) -> str:
-    """Runs what is not yet done of one experiment, or of all, and returns the tables."""
+def run(name: str, folder: Path, *, quick: bool = False, only: Sequence[str] = ()) -> str:
+    """Runs what is not yet done of one experiment, or of all, and returns the tables.
+
+    With `only`, texts such as "dataset=yeast", no other cells are run; tables hold all that are done.
+    """
     known = experiments()
     if name != "all" and name not in known:
         raise ValueError(f"name must be one of {', '.join([*known, 'all'])}, however: {name!r}")
-    return "\n\n".join(_run(each, known[each], folder, quick) for each in (known if name == "all" else [name]))
+    return "\n\n".join(_run(each, known[each], folder, quick, only) for each in (known if name == "all" else [name]))
 
 
 def experiments() -> dict[str, Experiment]:
@@ -52,7 +56,22 @@ def ledger(name: str, folder: Path, quick: bool = False) -> Ledger:
     return Ledger(folder / f"{stem(name, quick)}.jsonl")
 
 
-def _run(name: str, experiment: Experiment, folder: Path, quick: bool) -> str:
+def selected(cells: list[Cell], only: Sequence[str]) -> list[Cell]:
+    """The cells whose fields are as asked for, each by a text such as "dataset=yeast"."""
+    asked = [text.partition("=") for text in only]
+    kept = [cell for cell in cells if all(name in cell and str(cell[name]) == value for name, _, value in asked)]
+    if not kept:
+        raise ValueError(
+            f"only must be FIELD=VALUE of some cell, such as {_texts(cells[0])}, however: {' '.join(only)}"
+        )
+    return kept
+
+
+def _texts(cell: Cell) -> str:
+    return " ".join(f"{name}={value}" for name, value in cell.items())
+
+
+def _run(name: str, experiment: Experiment, folder: Path, quick: bool, only: Sequence[str]) -> str:
     out = folder / f"{stem(name, quick)}.json"
     results.prepare(out)
     models = folder / ("models_quick" if quick else "models")
@@ -63,8 +82,9 @@ def _run(name: str, experiment: Experiment, folder: Path, quick: bool) -> str:
         record = experiment.measure(cell, models, quick)
         return {**record, "seconds": round(time.perf_counter() - start, 2)}
 
-    cells_run.run(cells, measure, name=name)
-    records = [record for record in cells_run.records() if record["cell"] in cells]
+    cells_run.run(selected(cells, only), measure, name=name)
+    done = [record for record in cells_run.records() if record["cell"] in cells]
+    records = sorted(done, key=lambda record: cells.index(record["cell"]))  # not in the order in which they were run
     result = {
         "command": f"harsanyinet reproduce {name}" + (" --quick" if quick else ""),
         "what": experiment.what,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -12,10 +13,11 @@ import torch
 from harsanyinet.cli import main
 from harsanyinet.datasets import TableSplit
 from harsanyinet.games import zeta_transform
-from harsanyinet_experiments import paper, reproduce, results, tabular_figures, tabular_models
+from harsanyinet_experiments import paper, reproduce, results, tabular_depth, tabular_figures, tabular_models
 from harsanyinet_experiments.census import label_coded
+from harsanyinet_experiments.experiment import Experiment
 
-NAMES = ("table1", "table2", "training-cost", "convergence", "sparsity", "examples", "depth")
+NAMES = ("table1", "table2", "training-cost", "convergence", "sparsity", "examples", "depth", "depth-choice")
 
 
 def small(name: str = "census", seed: int = 0, quick: bool = False, every_row: bool = False) -> paper.Coded:
@@ -41,7 +43,8 @@ def test_every_experiment_on_tables_runs_and_resumes(name, tmp_path, capsys):
     printed = capsys.readouterr().out
     stem = f"reproduce_{name.replace('-', '_')}_quick"
     found = json.loads((tmp_path / f"{stem}.json").read_text())
-    assert set(found["datasets"]) == {"census", "yeast"} | ({"tv_news"} if name != "depth" else set())
+    tables = {"depth": {"census", "yeast"}, "depth-choice": {"yeast"}}
+    assert set(found["datasets"]) == tables.get(name, {"census", "yeast", "tv_news"})
     assert found["command"] == f"harsanyinet reproduce {name} --quick"
     assert {"torch", "numpy"} <= set(found["versions"])
     text = (tmp_path / f"{stem}.md").read_text()
@@ -103,7 +106,7 @@ def test_wrong_names_of_experiments_get_one_line(tmp_path, capsys):
     assert main(["reproduce", "table9", "-o", str(tmp_path)]) == 2
     said = capsys.readouterr().err
     assert (
-        "name must be one of table1, table2, training-cost, convergence, sparsity, examples, depth, image-table1"
+        "name must be one of table1, table2, training-cost, convergence, sparsity, examples, depth, depth-choice, image"
         in said
     )
     assert said.rstrip().endswith("all, however: 'table9'")
@@ -125,3 +128,40 @@ def test_numbers_of_a_result_share_a_line(tmp_path):
     results.write(path := tmp_path / "result.json", result)
     assert json.loads(path.read_text()) == result
     assert ' "image": [ [ [ 0, 255 ], [ 1, 2 ] ], [ [ 3, 4 ], [ 5, 6 ] ] ],' in path.read_text().splitlines()
+
+
+def test_folds_share_no_row_and_hold_every_row_once():
+    folds = [tabular_depth.fold(23, 1, number) for number in range(tabular_depth.FOLDS)]
+    assert sorted(torch.cat([held_out for _, held_out in folds]).tolist()) == list(range(23))
+    for rows, held_out in folds:
+        assert sorted(torch.cat([rows, held_out]).tolist()) == list(range(23))
+
+
+def test_a_recipe_is_chosen_without_test_rows(monkeypatch, tmp_path):
+    data = small()
+    blind = replace(data, x_test=torch.full_like(data.x_test, torch.nan))
+    measure = tabular_depth.EXPERIMENTS["depth-choice"].measure
+    cell = {"setting": "deep", "repeat": 0, "fold": 0}
+    found = []
+    for each in (data, blind):
+        monkeypatch.setattr(paper, "load", lambda *_, each=each: each)
+        found.append(measure(cell, tmp_path, True))
+    assert found[0] == found[1]
+
+
+def test_tables_have_the_order_of_the_cells_not_of_the_runs(monkeypatch, tmp_path):
+    cells = [{"number": number} for number in range(3)]
+    experiment = Experiment(
+        "numbers",
+        lambda quick: cells,
+        lambda cell, models, quick: {},
+        lambda records: {"numbers": [record["cell"]["number"] for record in records]},
+        lambda result: str(result["numbers"]),
+    )
+    monkeypatch.setattr(reproduce, "experiments", lambda: {"numbers": experiment})
+    results.append(tmp_path / "reproduce_numbers.jsonl", {"cell": {"number": 2}, "seconds": 1.0})
+    results.append(tmp_path / "reproduce_numbers.jsonl", {"cell": {"number": 0}, "seconds": 1.0})
+    with pytest.raises(ValueError, match="only must be FIELD=VALUE of some cell, such as number=0, however: number=7"):
+        reproduce.run("numbers", tmp_path, only=["number=7"])
+    assert "[0, 2]" in reproduce.run("numbers", tmp_path, only=["number=0"])  # all that are done, no other is run
+    assert "[0, 1, 2]" in reproduce.run("numbers", tmp_path)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +18,7 @@ from harsanyinet.datasets import load_digit_images
 from harsanyinet.images.cnn import HarsanyiCNN
 from harsanyinet.images.image_estimator import HarsanyiImageClassifier
 from harsanyinet.peers import FastSHAP
+from harsanyinet.training import loop
 from harsanyinet_experiments import image_backbone, image_figures, image_paper, image_tables, reproduce
 
 NAMES = (
@@ -94,6 +99,41 @@ def test_sampling_comes_nearer_with_more_orders(tmp_path, monkeypatch):
     far, near = found["rmse"]
     assert near < 0.4 * far
     assert near < 4 * found["standard_error"][1]
+
+
+THREE_EPOCHS = {"gate": "activation", "stem": "paper", "masked_share": 0.0, "channels": 4, "n_blocks": 2, "epochs": 3}
+KILLED = f"""
+import os, signal
+from pathlib import Path
+from harsanyinet.datasets import load_digit_images
+from harsanyinet.training import loop
+from harsanyinet_experiments import image_paper
+
+def write_and_die(path, state, write=loop._write_checkpoint):
+    write(path, state)
+    if len(state["losses"]) == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+loop._write_checkpoint = write_and_die
+image_paper.MODELS["mnist"]["paper"] = {THREE_EPOCHS}
+image_paper.trained(load_digit_images(), "mnist", "paper", Path("models"), False)
+"""
+
+
+def test_a_network_whose_training_was_killed_goes_on_after_its_last_epoch(tmp_path, monkeypatch):
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED], capture_output=True, cwd=tmp_path, env=os.environ, check=False
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+    assert [path.name for path in (tmp_path / "models").iterdir()] == ["mnist_paper_0.checkpoint"]
+    monkeypatch.setitem(image_paper.MODELS["mnist"], "paper", THREE_EPOCHS)
+    whole = image_paper.trained(load_digit_images(), "mnist", "paper", tmp_path / "whole", False).model
+    epochs, train_epoch = [], loop._train_epoch
+    monkeypatch.setattr(loop, "_train_epoch", lambda *a: epochs.append(1) or train_epoch(*a))
+    resumed = image_paper.trained(load_digit_images(), "mnist", "paper", tmp_path / "models", False).model
+    assert len(epochs) == 1
+    weights = resumed.network_.state_dict()
+    assert all(torch.equal(value, weights[name]) for name, value in whole.network_.state_dict().items())
 
 
 @pytest.mark.usefixtures("tiny")
