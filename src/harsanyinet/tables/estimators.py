@@ -29,7 +29,7 @@ class HarsanyiClassifier(ClassifierMixin, HarsanyiTable):  # type: ignore[misc]
     Args:
         max_iter: Trees. About a quarter of them teach what to say from some of the columns, and nothing else.
         learning_rate: Share of each tree's step that is taken. None: found by quick fits that watch rows held out.
-        max_depth: Questions of a tree.
+        max_depth: Questions of a tree, at most; trees of fewer than 500 rows end where a question gains too little.
         max_order: The largest set of columns that may act together; 1 gives an additive model.
         max_bins: Bins of a column at most, with those for absent and missing values.
         l2_regularization: Added to the sum of second derivatives of a leaf.
@@ -192,7 +192,7 @@ class HarsanyiRegressor(RegressorMixin, HarsanyiTable):  # type: ignore[misc]
         quantile: For the quantile loss.
         max_iter: See `HarsanyiClassifier`, as for all that follow.
         learning_rate: Share of each tree's step.
-        max_depth: Questions of a tree.
+        max_depth: Questions of a tree, at most; trees of fewer than 500 rows end where a question gains too little.
         max_order: The largest set of columns that may act together.
         max_bins: Bins of a column.
         l2_regularization: Added to the weight of a leaf.
