@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from tqdm import tqdm
 
 from harsanyinet.progress import bar
 from harsanyinet.tables import kernels
@@ -30,6 +31,7 @@ Array = NDArray[Any]
 FEWEST_TO_WATCH = 20  # rows; of fewer none are held out
 USUAL_RATE = 0.02
 MANY_ROWS = 200_000
+BOOSTING = 0.8  # of the time that is left; the rest teaches what to say when columns are absent
 LARGE_STEPS = 0.06  # a learning rate above leaves noise in the outputs, which two models have half of
 
 
@@ -92,49 +94,26 @@ def fit_trees(
         progress: Whether to show bars.
         until: When to stop, by `time.monotonic`.
     """
-    numbers = loss.name not in ("binary", "multiclass", "poisson")
-    shift, scale = np.zeros(targets.shape[1]), np.ones(targets.shape[1])
-    if numbers:  # boosted in units of their spread; a constant target has none
-        shift, spread = np.average(targets, axis=0, weights=weight), targets.std(axis=0)
-        scale = np.where(spread > 1e-12 * np.maximum(np.abs(shift), 1e-300), spread, 1.0)
+    unit = Unit.of(targets, weight, loss)
     codes = np.eye(loss.n_classes)[targets[:, 0].astype(int)] if loss.name == "multiclass" else targets
     columns, own = fit_columns(frame, codes, weight, binning, categories, dates, seed)
-    wrong = [c for c, sign in zip(columns, signs, strict=True) if sign and c.kind != "number"]
-    if wrong:
-        what = "categories" if wrong[0].kind == "category" else "dates"
-        raise ValueError(f"monotone columns must hold numbers, however: {wrong[0].name!r} holds {what}")
+    _check_monotone(columns, signs)
     column_of = columns_of(columns)
     player_of = players.of_column[column_of]
     players.absent_together(own, player_of)
-    y = (targets - shift) / scale
     says_something = [len(np.unique(column[column > 0])) > 1 for column in own]
     n_bins = np.where(says_something, n_bins_of(columns), 1)  # a column with one value is never asked about
-    table = Table(own, n_bins, player_of, y, weight, signs[column_of], limits.allowed if limits.any else None)
+    allowed = limits.allowed if limits.any else None
+    table = Table(own, n_bins, player_of, unit.to(targets), weight, signs[column_of], allowed)
     settings = replace(settings, max_players=min(settings.max_players, limits.max_order))
-    classes = loss.name in ("binary", "multiclass")
     watched: Rows | None = None
     if held is not None:
-        bins, their_y = players.absent_together(code_frame(columns, held[0]), player_of), (held[1] - shift) / scale
-        watched = Rows(
-            bins, their_y, np.ones(len(their_y)), np.zeros((len(their_y), len(loss.best_constant(y, weight))))
-        )
+        watched = _unseen(players.absent_together(code_frame(columns, held[0]), player_of), unit.to(held[1]), loss)
     elif held_share:
-        table, watched = _split(table, loss, held_share, classes, seed)
+        table, watched = _split(table, loss, held_share, seed)
     history = History()
-    unit = scale if numbers else 1.0  # scores are in units of the targets
-    if rate is None and len(table.y) < FEWEST_TO_WATCH:
-        rate = USUAL_RATE
     if rate is None:
-        seconds = None if until is None else max(0.0, until - time.monotonic()) / 3
-        trial = find_rate(
-            table, loss, settings, stratify=classes, n_threads=n_threads, progress=progress, max_seconds=seconds,
-        )  # fmt: skip
-        rate = trial.learning_rate
-        table = replace(table, useful=trial.useful)
-        found = trial.held
-        history = History(
-            trial.losses, len(found), QUICK_RATE, scores_of(loss, found.output * unit, found.y * unit, found.weight)
-        )
+        table, rate, history = _search(table, loss, settings, unit, n_threads, progress, until)
     if members is None:
         searched = bool(len(history.losses))
         members = 2 if searched and until is None and rate > LARGE_STEPS and len(table.y) < MANY_ROWS else 1
@@ -143,36 +122,108 @@ def fit_trees(
     n_trees = settings.n_trees + (round(settings.extra_trees * settings.n_trees) if settings.copies else 0)
     with bar("boosting", members * n_trees + 1, unit="tree", progress=progress) as shown:  # one more: counting rows
         for member in range(members):
-            if until is not None:
-                left = max(0.0, until - time.monotonic()) / (members - member)
-                settings = replace(settings, max_seconds=0.8 * left)
-            booster = Booster(table, loss, settings, seed + 1000 * member, n_threads)
-            if watched is not None:
-                watched.output[:] = booster.base
-            losses = booster.boost(watched, patience, shown)
-            best = int(np.argmin(losses)) if watched is not None and patience is not None else None
-            each.append(booster.finish(best, shown, None if until is None else time.monotonic() + 0.2 * left))
-            if watched is not None:
-                output = watched.output if best is None else each[-1].outputs(watched.bins)
-                scores = scores_of(loss, output * unit, watched.y * unit, watched.weight)
-                history = History(losses, len(watched), rate, scores)
-        trees = Trees.mean_of(each).rescaled(scale if numbers else 1.0, shift if numbers else 0.0)
-        trees = trees.counted(_counts(trees, players.absent_together(code_frame(columns, frame), player_of), n_threads))
-    return Fitted(columns, trees, np.cumsum([len(one) for one in each]), rate, history, own)
+            left = None if until is None else max(0.0, until - time.monotonic()) / (members - member)
+            booster = Booster(
+                table, loss, replace(settings, max_seconds=None if left is None else BOOSTING * left),
+                seed + 1000 * member, n_threads,
+            )  # fmt: skip
+            trees, seen = _boosted(booster, watched, patience, unit, shown, left)
+            each.append(trees)
+            history = seen or history
+        mean = unit.back(Trees.mean_of(each))
+        rows = players.absent_together(code_frame(columns, frame), player_of)
+        mean = mean.counted(_counts(mean, rows, n_threads))
+    return Fitted(columns, mean, np.cumsum([len(one) for one in each]), rate, history, own)
 
 
-def _split(table: Table, loss: Loss, share: float, stratify: bool, seed: int) -> tuple[Table, Rows]:
+@dataclass(frozen=True, eq=False)
+class Unit:
+    """Numbers are boosted in units of their spread; a constant target has none.
+
+    Attributes:
+        shift: (T,) the mean of each target; zero for classes and counts.
+        scale: (T,) its spread; one for classes and counts.
+    """
+
+    shift: Array
+    scale: Array
+
+    @classmethod
+    def of(cls, targets: Array, weight: Array, loss: Loss) -> Unit:
+        """That of these targets, (B, T)."""
+        if loss.name in ("binary", "multiclass", "poisson"):
+            return cls(np.zeros(1), np.ones(1))
+        shift, spread = np.average(targets, axis=0, weights=weight), targets.std(axis=0)
+        return cls(shift, np.where(spread > 1e-12 * np.maximum(np.abs(shift), 1e-300), spread, 1.0))
+
+    def to(self, targets: Array) -> Array:
+        """Targets in this unit."""
+        return np.asarray((targets - self.shift) / self.scale)
+
+    def back(self, trees: Trees) -> Trees:
+        """Trees whose outputs are in the units of the targets."""
+        return trees.rescaled(self.scale, self.shift)
+
+    def scores(self, loss: Loss, rows: Rows, output: Array) -> dict[str, float]:
+        """Scores of outputs for rows, in the units of the targets."""
+        return scores_of(loss, output * self.scale, rows.y * self.scale, rows.weight)
+
+
+def _check_monotone(columns: list[Column], signs: Array) -> None:
+    wrong = [c for c, sign in zip(columns, signs, strict=True) if sign and c.kind != "number"]
+    if wrong:
+        what = "categories" if wrong[0].kind == "category" else "dates"
+        raise ValueError(f"monotone columns must hold numbers, however: {wrong[0].name!r} holds {what}")
+
+
+def _search(
+    table: Table, loss: Loss, settings: Settings, unit: Unit, n_threads: int, progress: bool, until: float | None
+) -> tuple[Table, float, History]:
+    """The table with the players worth asking about, the learning rate, and what rows held out said."""
+    if len(table.y) < FEWEST_TO_WATCH:
+        return table, USUAL_RATE, History()
+    seconds = None if until is None else max(0.0, until - time.monotonic()) / 3
+    trial = find_rate(
+        table, loss, settings, stratify=loss.classifies, n_threads=n_threads, progress=progress, max_seconds=seconds,
+    )  # fmt: skip
+    scores = unit.scores(loss, trial.held, trial.held.output)
+    history = History(trial.losses, len(trial.held), QUICK_RATE, scores)
+    return replace(table, useful=trial.useful), trial.learning_rate, history
+
+
+def _boosted(
+    booster: Booster, watched: Rows | None, patience: int | None, unit: Unit, shown: tqdm[Any], left: float | None
+) -> tuple[Trees, History | None]:
+    """The trees of one member, and how rows that were watched fared; `left` are the seconds there are."""
+    if watched is not None:
+        watched.output[:] = booster.base
+    losses = booster.boost(watched, patience, shown)
+    best = int(np.argmin(losses)) if watched is not None and patience is not None else None
+    trees = booster.finish(best, shown, None if left is None else time.monotonic() + (1 - BOOSTING) * left)
+    if watched is None:
+        return trees, None
+    output = watched.output if best is None else trees.outputs(watched.bins)
+    scores = unit.scores(booster.loss, watched, output)
+    return trees, History(losses, len(watched), booster.settings.learning_rate, scores)
+
+
+def _unseen(bins: Array, y: Array, loss: Loss, weight: Array | None = None) -> Rows:
+    """Rows to watch, whose outputs are yet to come."""
+    weight = np.ones(len(y)) if weight is None else weight
+    return Rows(bins, y, weight, np.zeros((len(y), len(loss.best_constant(y, weight)))))
+
+
+def _split(table: Table, loss: Loss, share: float, seed: int) -> tuple[Table, Rows]:
     """Rows to learn from and rows to watch."""
     n = len(table.y)
     order = np.random.default_rng(seed + 1).permutation(n)
-    if stratify:  # every so-and-so-many-th row of those sorted by class
+    if loss.classifies:  # every so-and-so-many-th row of those sorted by class
         order = order[np.argsort(table.y[order, 0], kind="stable")]
     step = max(2, round(1 / share))
     held = np.zeros(n, dtype=bool)
     held[order[step // 2 :: step]] = True
     other = table.take(np.flatnonzero(held))
-    outputs = np.zeros((len(other.y), len(loss.best_constant(table.y, table.weight))))
-    return table.take(np.flatnonzero(~held)), Rows(other.bins, other.y, other.weight, outputs)
+    return table.take(np.flatnonzero(~held)), _unseen(other.bins, other.y, loss, other.weight)
 
 
 def _counts(trees: Trees, bins: Array, n_threads: int) -> Array:

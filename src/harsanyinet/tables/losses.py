@@ -43,6 +43,11 @@ class Loss:
         """How far a tree may move an output before the learning rate: of the logarithm of a mean, not far."""
         return 2.0 if self.name == "poisson" else float("inf")
 
+    @property
+    def classifies(self) -> bool:
+        """Whether targets are class numbers."""
+        return self.name in ("binary", "multiclass")
+
     def best_constant(self, y: Array, weight: Array) -> Array:
         """The raw outputs (K,) of a model that knows nothing."""
         if self.name == "multiclass":
