@@ -12,7 +12,8 @@ import pytest
 
 from harsanyinet import HarsanyiClassifier, HarsanyiRegressor
 from harsanyinet.tables import boosting
-from harsanyinet.tables.boosting import Booster, Rows, Settings, Table
+from harsanyinet.tables.boost_inputs import Rows, Settings, Table
+from harsanyinet.tables.boosting import Booster
 from harsanyinet.tables.limits import Limits
 from harsanyinet.tables.losses import Loss
 from harsanyinet.tables.players import Players

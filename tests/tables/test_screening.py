@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harsanyinet.tables.boosting import Table
+from harsanyinet.tables.boost_inputs import Table
 from harsanyinet.tables.losses import Loss
 from harsanyinet.tables.screening import alone, more_than_shadows, with_shadows
 

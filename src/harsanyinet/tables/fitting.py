@@ -16,7 +16,8 @@ from tqdm import tqdm
 from harsanyinet.progress import bar
 from harsanyinet.tables import kernels
 from harsanyinet.tables.bins import Binning, fit_columns
-from harsanyinet.tables.boosting import Booster, Rows, Settings, Table
+from harsanyinet.tables.boost_inputs import Rows, Settings, Table
+from harsanyinet.tables.boosting import Booster
 from harsanyinet.tables.columns import Column, code_frame, columns_of, n_bins_of
 from harsanyinet.tables.history import History, scores_of
 from harsanyinet.tables.limits import Limits
@@ -184,7 +185,7 @@ def _search(
         return table, USUAL_RATE, History()
     seconds = None if until is None else max(0.0, until - time.monotonic()) / 3
     trial = find_rate(
-        table, loss, settings, stratify=loss.classifies, n_threads=n_threads, progress=progress, max_seconds=seconds,
+        table, loss, settings, n_threads=n_threads, progress=progress, max_seconds=seconds,
     )  # fmt: skip
     scores = unit.scores(loss, trial.held, trial.held.output)
     history = History(trial.losses, len(trial.held), QUICK_RATE, scores)

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from harsanyinet.progress import bar
-from harsanyinet.tables.boosting import Booster, Rows, Settings, Table
+from harsanyinet.tables.boost_inputs import Rows, Settings, Table
+from harsanyinet.tables.boosting import Booster
 from harsanyinet.tables.look_ups import LookUp
 from harsanyinet.tables.losses import Loss
 from harsanyinet.tables.screening import alone, more_than_shadows, with_shadows
@@ -79,7 +80,7 @@ class _Watched:
 
 
 def find_rate(
-    table: Table, loss: Loss, settings: Settings, *, stratify: bool, n_threads: int = 1, progress: bool = False,
+    table: Table, loss: Loss, settings: Settings, *, n_threads: int = 1, progress: bool = False,
     max_seconds: float | None = None,
 ) -> Trial:  # fmt: skip
     """Fits quickly on four fifths of the rows and watches the others; more than once where there are few rows.
@@ -91,7 +92,6 @@ def find_rate(
         table: What is to be learned from.
         loss: What is to be minimised.
         settings: Of the long fit.
-        stratify: Whether every fold should have its share of every target value, as classes should.
         n_threads: The bits do not depend on it.
         progress: Whether to show a bar.
         max_seconds: For all of it; twice as many are left for the long fit.
@@ -100,7 +100,7 @@ def find_rate(
     n, started = len(table.y), time.monotonic()
     n_folds = int(np.clip(np.ceil(ENOUGH_ROWS / n), 1, MOST_WATCHED))
     order = np.random.default_rng(SEED).permutation(n)
-    if stratify:
+    if loss.classifies:  # every fold has its share of every class
         order = order[np.argsort(table.y[order, 0], kind="stable")]
     fold = np.empty(n, dtype=np.int64)
     fold[order] = np.arange(n) % FOLDS

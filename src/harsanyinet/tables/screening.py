@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harsanyinet.tables import kernels
-from harsanyinet.tables.boosting import Rows, Table
+from harsanyinet.tables.boost_inputs import Rows, Table
 from harsanyinet.tables.losses import Loss
 
 Array = NDArray[Any]

@@ -121,7 +121,7 @@ class HarsanyiTable(BaseEstimator):  # type: ignore[misc]
         return pick_columns(frame, columns)
 
     def _settings(self, frame: pd.DataFrame, loss: Loss) -> Any:
-        from harsanyinet.tables.boosting import Settings
+        from harsanyinet.tables.boost_inputs import Settings
 
         n, p = frame.shape
         most = max(3, min(6, 30 // max(1, loss.n_classes)))
