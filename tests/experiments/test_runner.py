@@ -30,6 +30,7 @@ FINISHED = (
     "bench_defaults", "bench_subsets", "reproduce_table1", "reproduce_table2", "reproduce_convergence",
     "reproduce_sparsity", "reproduce_examples", "reproduce_depth", "reproduce_depth_choice", "reproduce_training_cost",
     "reproduce_robustness", "reproduce_image_tau", "reproduce_image_training_cost", "reproduce_image_maps",
+    "reproduce_image_sampling_error",
     "reproduce_receptive_fields", "reproduce_image_sparsity", "reproduce_backbone",
 )  # fmt: skip
 
