@@ -126,11 +126,11 @@ def _summary(records: list[Record]) -> Record:
     """Mean scores, ratios of mean losses, the worst subset, and what is said of our whole model."""
     whole = next((record for record in records if record.get("subset") is None), {})
     summary = {key: value for key, value in whole.items() if key not in ("dataset", "model", "subset")}
-    by_model: dict[str, dict[int, Record]] = {}
+    by_model: dict[str, dict[int, Record]] = {OURS: {}}  # first, whatever the order of the file
     for record in records:
         if record.get("subset") is not None:
             by_model.setdefault(record["model"], {})[record["subset"]] = record
-    mine = by_model.get(OURS, {})
+    mine = by_model[OURS]
     if not mine:
         return summary
     loss = next(name for name in scoring.LOSSES if name in next(iter(mine.values()))["scores"])

@@ -27,7 +27,7 @@ from harsanyinet.tables.screening import alone, more_than_shadows, with_shadows
 Array = NDArray[Any]
 Masks = NDArray[np.bool_]
 
-QUICK_RATE, QUICKENING = 0.15, 1 / 80  # far takes fewer steps so, and near is seen in detail
+QUICK_RATE, QUICKENING = 0.15, 1 / 200  # far takes fewer steps so, and near is seen in detail
 MOST_TREES = 500
 PATIENCE = 35
 ENOUGH_ROWS = 8000  # times folds
