@@ -109,12 +109,12 @@ from harsanyinet.datasets import load_digit_images
 from harsanyinet.training import loop
 from harsanyinet_experiments import image_paper
 
-def write_and_die(path, state, write=loop._write_checkpoint):
+def write_and_die(path, state, write=loop.write_checkpoint):
     write(path, state)
     if len(state["losses"]) == 2:
         os.kill(os.getpid(), signal.SIGKILL)
 
-loop._write_checkpoint = write_and_die
+loop.write_checkpoint = write_and_die
 image_paper.MODELS["mnist"]["paper"] = {THREE_EPOCHS}
 image_paper.trained(load_digit_images(), "mnist", "paper", Path("models"), False)
 """
@@ -128,8 +128,8 @@ def test_a_network_whose_training_was_killed_goes_on_after_its_last_epoch(tmp_pa
     assert [path.name for path in (tmp_path / "models").iterdir()] == ["mnist_paper_0.checkpoint"]
     monkeypatch.setitem(image_paper.MODELS["mnist"], "paper", THREE_EPOCHS)
     whole = image_paper.trained(load_digit_images(), "mnist", "paper", tmp_path / "whole", False).model
-    epochs, train_epoch = [], loop._train_epoch
-    monkeypatch.setattr(loop, "_train_epoch", lambda *a: epochs.append(1) or train_epoch(*a))
+    epochs, train_epoch = [], loop.train_epoch
+    monkeypatch.setattr(loop, "train_epoch", lambda *a: epochs.append(1) or train_epoch(*a))
     resumed = image_paper.trained(load_digit_images(), "mnist", "paper", tmp_path / "models", False).model
     assert len(epochs) == 1
     weights = resumed.network_.state_dict()

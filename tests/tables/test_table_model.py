@@ -340,7 +340,7 @@ def test_an_explanation_does_not_change_with_the_callers_table(kind):
 
 def test_the_first_member_is_the_model_of_one():
     frame = mixed()
-    one, two = (regressor(members=n).fit(frame, in_pairs(frame)) for n in (1, 2))
+    one, two = (regressor(members=n, copies=2 * n).fit(frame, in_pairs(frame)) for n in (1, 2))  # two copies each
     first = two.trees_.part(0, int(two.member_ends_[0]))
     np.testing.assert_allclose(2 * first.values, one.trees_.values, 1e-12)
 

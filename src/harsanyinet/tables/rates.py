@@ -45,6 +45,7 @@ SLOWEST, FASTEST = 0.0005, 0.22
 TIME_LEFT = 2.0  # times that of the quick fits, for the long one
 MORE_WORK = 3.0  # of a tree that learns from copies, too
 NEARLY, CLEARLY = 0.002, 1.5  # of the loss, that fewer columns may cost; by how much log-likelihood they must be better
+MANY_HELD, CHANCE = 500, 0.5  # with so many rows held out, fewer columns may be worse by half a standard error instead
 WORTH_IT = 0.01  # of the loss: what less is gained by columns none of which is more than a shadow is chance
 ALONE = 6.0  # standard deviations by which a column explains more than chance by itself
 
@@ -132,9 +133,7 @@ def find_rate(
             some = more_than_shadows(shadowed.gains, table.n_players)
             if some.any() and not some.all():
                 again = watch(replace(table, useful=np.stack([some, some])), shown)
-                n_held = sum(map(len, found.held))
-                before, after = found.losses.min(), again.losses.min()
-                if _misfit(loss, after, n_held) + CLEARLY <= _misfit(loss, (1 + NEARLY) * before, n_held):
+                if _as_good(loss, _together(again), _together(found)):
                     found, kept = again, some
             elif not some.any() and found.losses.min() > (1 - WORTH_IT) * found.losses[0]:
                 kept = some  # nothing but noise
@@ -160,6 +159,17 @@ def _misfit(loss: Loss, mean_loss: Any, n: int) -> Any:
     if loss.name in ("binary", "multiclass", "poisson"):
         return n * mean_loss
     return n * (0.5 if loss.name == "squared" else 1.0) * np.log(np.maximum(mean_loss, np.finfo(float).tiny))
+
+
+def _as_good(loss: Loss, fewer: Rows, all_columns: Rows) -> bool:
+    """Whether rows held out are predicted as well from fewer columns; of few rows, whether they are clearly better."""
+    each = [loss.each(rows.output, rows.y) for rows in (fewer, all_columns)]
+    after, before = (float(np.average(one, weights=fewer.weight)) for one in each)
+    n = len(fewer)
+    if n < MANY_HELD:
+        return bool(_misfit(loss, after, n) + CLEARLY <= _misfit(loss, (1 + NEARLY) * before, n))
+    error = np.std(fewer.weight * (each[0] - each[1])) / np.sqrt(n)
+    return bool(after <= (1 + NEARLY) * before + CHANCE * error)
 
 
 def _best_distance(loss: Loss, losses: Array, n_held: int, n_rows: int) -> float:
