@@ -65,7 +65,7 @@ def add_location_units(
     z = graph.node("Transpose", [flat], perm=[0, 2, 1])  # (rows, cells, channels)
     there = graph.node("Unsqueeze", [present, graph.constant([2], np.int64)])
     z = graph.node("Where", [there, z, zero])
-    alive, found = graph.cast(present, np.float32), []
+    is_present, found = graph.cast(present, np.float32), []
     for block in net.blocks:
         chosen = _array(block.child_mask())  # type: ignore[operator]
         sigma = np.zeros((n, n), dtype=np.float32)
@@ -83,11 +83,11 @@ def add_location_units(
         else:
             out = graph.node("Relu", [add_norm(graph, block.norm, total, (1, 1, -1))])  # type: ignore[arg-type]
             out = graph.node("Add", [out, z]) if block.residual else out
-            absent = graph.node("Sub", [graph.constant(1.0, np.float32), alive])
+            absent = graph.node("Sub", [graph.constant(1.0, np.float32), is_present])
             n_absent = graph.node("MatMul", [absent, graph.constant(sigma.T)])
-            lives = graph.node("Less", [n_absent, graph.constant(0.5, np.float32)])
-            alive = graph.cast(lives, np.float32)
-            z = graph.node("Where", [graph.node("Unsqueeze", [lives, graph.constant([2], np.int64)]), out, zero])
+            all_there = graph.node("Less", [n_absent, graph.constant(0.5, np.float32)])
+            is_present = graph.cast(all_there, np.float32)
+            z = graph.node("Where", [graph.node("Unsqueeze", [all_there, graph.constant([2], np.int64)]), out, zero])
         found.append(z)
     return found
 
@@ -129,11 +129,11 @@ def add_group_units(graph: Graph, net: HarsanyiCNN, z0: str, present: str) -> li
         out = graph.node("Relu", [sums])
         out = graph.node("Add", [out, z]) if block.residual else out
         n_absent = graph.node("Conv", [absent, graph.constant(chosen.reshape(-1, 1, 3, 3))], **read)  # (rows, G, h, w)
-        lives = graph.node("Less", [n_absent, graph.constant(0.5, np.float32)])
-        absent = graph.cast(graph.node("Not", [lives]), np.float32)
+        all_there = graph.node("Less", [n_absent, graph.constant(0.5, np.float32)])
+        absent = graph.cast(graph.node("Not", [all_there]), np.float32)
         per_group = len(weight) // groups
         apart = graph.node("Reshape", [out, graph.constant([-1, groups, per_group, height, width], np.int64)])
-        gated = graph.node("Where", [graph.node("Unsqueeze", [lives, graph.constant([2], np.int64)]), apart, zero])
+        gated = graph.node("Where", [graph.node("Unsqueeze", [all_there, graph.constant([2], np.int64)]), apart, zero])
         z = graph.node("Reshape", [gated, graph.constant([-1, groups * per_group, height, width], np.int64)])
         cells = graph.node("Transpose", [gated], perm=[0, 3, 4, 1, 2])
         n_units = math.prod((height, width, groups))

@@ -31,13 +31,13 @@ class Below(NamedTuple):
 
     Attributes:
         values: (rows, candidates, channels), or (rows, columns) below the first block.
-        alive: (rows, candidates) zeros and ones; empty in the activation gate.
-        living: (candidates,) zero for one with an empty receptive field.
+        is_present: (rows, candidates) zeros and ones; empty in the activation gate.
+        has_field: (candidates,) zero for one with an empty receptive field.
     """
 
     values: str
-    alive: str
-    living: Array
+    is_present: str
+    has_field: Array
 
 
 def network_graph(model: Any, *, interactions: bool) -> tuple[Graph, dict[str, Any]]:
@@ -101,8 +101,8 @@ def add_dense_units(graph: Graph, net: HarsanyiMLP, x: str, present: str) -> lis
     shifted = graph.node("Sub", [x, graph.constant(numbers(net.baseline))])
     seen = graph.node("Gather", [there, graph.constant(columns)], axis=1)
     z = graph.node("Where", [seen, shifted, graph.constant(0.0, dtype)])
-    alive = graph.cast(there, dtype) if net.gate == "presence" else ""
-    below, found = Below(z, alive, np.ones(net.n_players)), list[Below]()
+    is_present = graph.cast(there, dtype) if net.gate == "presence" else ""
+    below, found = Below(z, is_present, np.ones(net.n_players)), list[Below]()
     for block in net.blocks:
         if found:
             below = joined(graph, found) if net.connect == "all" else found[-1]
@@ -115,8 +115,8 @@ def joined(graph: Graph, states: Sequence[Below]) -> Below:
     if len(states) == 1:
         return states[0]
     values = graph.node("Concat", [state.values for state in states], axis=1)
-    alive = graph.node("Concat", [state.alive for state in states], axis=1) if states[0].alive else ""
-    return Below(values, alive, np.concatenate([state.living for state in states]))
+    is_present = graph.node("Concat", [state.is_present for state in states], axis=1) if states[0].is_present else ""
+    return Below(values, is_present, np.concatenate([state.has_field for state in states]))
 
 
 def add_block(graph: Graph, block: Any, below: Below, dtype: Any) -> Below:
@@ -159,22 +159,22 @@ def add_soft_and(graph: Graph, t: str, sigma: Array, root: Array, dtype: Any) ->
 
 
 def add_presence_block(graph: Graph, block: Any, below: Below, dtype: Any) -> Below:
-    """Channels of units over their children, zero where one of these is not alive."""
+    """Channels of units over their children, zero where one of these is absent."""
     sigma = numbers(block.child_mask(), dtype)
     n_units, channels = len(sigma), block.channels
     weight = numbers(block.weight).reshape(n_units, channels, -1) * sigma[:, numbers(block.owner, np.int64)][:, None]
-    living = (sigma @ below.living > 0).astype(dtype)
+    has_field = (sigma @ below.has_field > 0).astype(dtype)
     flat = graph.node("Reshape", [below.values, graph.constant([-1, weight.shape[2]], np.int64)])
     sums = graph.node("MatMul", [flat, graph.constant(weight.reshape(n_units * channels, -1).T)])
-    sums = graph.node("Add", [sums, graph.constant(numbers(block.bias) * np.repeat(living, channels), dtype)])
+    sums = graph.node("Add", [sums, graph.constant(numbers(block.bias) * np.repeat(has_field, channels), dtype)])
     units = add_activation(graph, sums, block.activation, dtype)
     shaped = graph.node("Reshape", [units, graph.constant([-1, n_units, channels], np.int64)])
-    return add_gate(graph, shaped, all_alive(graph, below.alive, sigma, dtype), living, dtype)
+    return add_gate(graph, shaped, all_present(graph, below.is_present, sigma, dtype), has_field, dtype)
 
 
-def all_alive(graph: Graph, alive: str, sigma: Array, dtype: Any) -> str:
-    """(rows, U) zeros and ones: whether all children are alive."""
-    absent = graph.node("Sub", [graph.constant(1.0, dtype), alive])
+def all_present(graph: Graph, is_present: str, sigma: Array, dtype: Any) -> str:
+    """(rows, U) zeros and ones: whether all children are present."""
+    absent = graph.node("Sub", [graph.constant(1.0, dtype), is_present])
     n_absent = graph.node("MatMul", [absent, graph.constant(sigma.T, dtype)])
     return graph.cast(graph.node("Less", [n_absent, graph.constant(0.5, dtype)]), dtype)
 
@@ -185,18 +185,18 @@ def add_same_set_block(graph: Graph, block: Any, below: Below, dtype: Any) -> Be
     shape = graph.constant([-1, block.n_below, n, channels], np.int64)
     parts = graph.node("Transpose", [graph.node("Reshape", [below.values, shape])], perm=[0, 2, 1, 3])
     own = graph.node("Reshape", [parts, graph.constant([-1, n, block.n_below * channels], np.int64)])
-    living = below.living[-n:]
+    has_field = below.has_field[-n:]
     sums = graph.node("Einsum", [own, graph.constant(numbers(block.weight))], equation="bul,ulc->buc")
-    sums = graph.node("Add", [sums, graph.constant(numbers(block.bias) * living[:, None], dtype)])
+    sums = graph.node("Add", [sums, graph.constant(numbers(block.bias) * has_field[:, None], dtype)])
     units = add_activation(graph, sums, block.activation, dtype)
     ends = [graph.constant([end], np.int64) for end in (-n, 2**31, 1)]  # of the units below, the last n
-    return add_gate(graph, units, graph.node("Slice", [below.alive, *ends]), living, dtype)
+    return add_gate(graph, units, graph.node("Slice", [below.is_present, *ends]), has_field, dtype)
 
 
-def add_gate(graph: Graph, units: str, alive: str, living: Array, dtype: Any) -> Below:
-    """Zero where a unit is not alive."""
-    there = graph.cast(graph.node("Unsqueeze", [alive, graph.constant([2], np.int64)]), np.bool_)
-    return Below(graph.node("Where", [there, units, graph.constant(0.0, dtype)]), alive, living)
+def add_gate(graph: Graph, units: str, is_present: str, has_field: Array, dtype: Any) -> Below:
+    """Zero where a unit is absent."""
+    there = graph.cast(graph.node("Unsqueeze", [is_present, graph.constant([2], np.int64)]), np.bool_)
+    return Below(graph.node("Where", [there, units, graph.constant(0.0, dtype)]), is_present, has_field)
 
 
 def add_activation(graph: Graph, x: str, activation: Callable[..., Any], dtype: Any) -> str:
