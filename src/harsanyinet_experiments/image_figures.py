@@ -397,7 +397,9 @@ def _draw_sparsity(result: dict[str, Any]) -> dict[str, Any]:
     return {"": figure}
 
 
-_EXPLAINED = (("mnist", "paper"), ("mnist", "default"), ("cifar10", "default"), ("cifar10", "masked"))
+_EXPLAINED = (
+    ("mnist", "paper"), ("mnist", "default"), ("cifar10", "paper"), ("cifar10", "default"), ("cifar10", "masked"),
+)  # fmt: skip
 
 EXPERIMENTS = {
     "image-maps": Experiment(

@@ -181,15 +181,18 @@ def _sampling_error(cell: Cell, models: Path, quick: bool) -> Record:
 
 
 ORDERS = {"mnist": [100, 500, 1000, 5000, 10000], "cifar10": [100, 500, 1000]}
+SAMPLED = (("mnist", "paper"), ("cifar10", "paper"), ("cifar10", "default"))
+SAMPLED_NAMES = {"paper": "the paper's block", "default": "presence gate"}
 PAPER_SAMPLING = {"mnist": {"5000": 0.017, "10000": 0.012}, "cifar10": {"5000": 0.007, "10000": 0.004}}
 
 
 def _sampling_summary(records: list[Record]) -> dict[str, Any]:
-    rows: dict[str, Any] = {}
-    for dataset in DATASETS:
-        cells = [record for record in records if record["cell"]["dataset"] == dataset]
+    rows: dict[str, dict[str, Any]] = {}
+    for dataset, network in SAMPLED:
+        wanted = {"dataset": dataset, "network": network}
+        cells = [record for record in records if wanted.items() <= record["cell"].items()]
         if cells:
-            rows[dataset] = {
+            rows.setdefault(dataset, {})[network] = {
                 "images": len(cells), "orders": cells[0]["orders"], "rows": cells[0]["rows"],
                 "rmse": np.mean([cell["rmse"] for cell in cells], axis=0).tolist(),
                 "standard_error": np.mean([cell["standard_error"] for cell in cells], axis=0).tolist(),
@@ -200,17 +203,19 @@ def _sampling_summary(records: list[Record]) -> dict[str, Any]:
 
 def _sampling_text(result: dict[str, Any]) -> str:
     lines = [
-        "| dataset | images | orders | rows through the network | distance, paper | distance, ours | its own standard "
-        "error | distance x root of orders | distance of zero |",
-        "| --- " * 9 + "|",
+        "| dataset | network | images | orders | rows through the network | distance, paper | distance, ours | "
+        "its own standard error | distance x root of orders | distance of zero |",
+        "| --- " * 10 + "|",
     ]
-    for dataset, row in result["datasets"].items():
-        for m, n_rows, error, own in zip(row["orders"], row["rows"], row["rmse"], row["standard_error"], strict=True):
-            published = result["paper"][dataset].get(str(m))
-            lines.append(
-                f"| {DATASETS[dataset]} | {row['images']} | {m:,} | {n_rows:,} | {published or ''} | {error:.4f} | "
-                f"{own:.4f} | {error * m**0.5:.2f} | {row['rmse_of_zero']:.4f} |"
-            )
+    for dataset, networks in result["datasets"].items():
+        for network, row in networks.items():
+            columns = (row[name] for name in ("orders", "rows", "rmse", "standard_error"))
+            for m, n_rows, error, own in zip(*columns, strict=True):
+                published = result["paper"][dataset].get(str(m))
+                lines.append(
+                    f"| {DATASETS[dataset]} | {SAMPLED_NAMES[network]} | {row['images']} | {m:,} | {n_rows:,} | "
+                    f"{published or ''} | {error:.4f} | {own:.4f} | {error * m**0.5:.2f} | {row['rmse_of_zero']:.4f} |"
+                )
     return "\n".join(lines)
 
 
@@ -334,10 +339,8 @@ EXPERIMENTS = {
     ),
     "image-sampling-error": Experiment(
         "Distance between our values and permutation sampling, whose own error it is: it falls with the root of the "
-        "number of orders. MNIST: the paper's block; CIFAR-10: the presence gate.",
-        lambda quick: [
-            {"dataset": d, "network": n, "image": 0} for d, n in (("mnist", "paper"), ("cifar10", "default"))
-        ],
+        "number of orders.",
+        lambda quick: [{"dataset": d, "network": n, "image": 0} for d, n in SAMPLED],
         _sampling_error,
         _sampling_summary,
         _sampling_text,
