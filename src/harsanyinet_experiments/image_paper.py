@@ -48,8 +48,15 @@ MODELS: dict[str, dict[str, dict[str, Any]]] = {
             **_CIFAR, "channels": [64, 64, 128, 128, 128, 256, 256], "n_blocks": 7, "strides": [1, 1, 2, 1, 1, 2, 1],
             "groups": 1, "masked_share": 0.0, "learning_rate": 3e-3, "epochs": 16,
         },
-        "masked": {**_GROUPS, **_CIFAR, "masked_share": 0.3, "epochs": 8},
+        "masked": {
+            **_CIFAR, "stem": "residual", "channels": [96, 96, 192, 192], "n_blocks": 4, "strides": [1, 2, 1, 1],
+            "groups": 2, "masked_share": 0.2, "learning_rate": 5e-3, "epochs": 22, "mixed_precision": True,
+        },
         "paper": {**_BLOCK, **_CIFAR, "channels": 64, "n_blocks": 4, "beta": 1000.0, "gamma": 1.0, "epochs": 6},
+        "residual": {
+            **_BLOCK, **_CIFAR, "stem": "residual", "channels": 64, "n_blocks": 3, "beta": 1000.0, "gamma": 1.0,
+            "epochs": 12, "mixed_precision": True,
+        },
     },
 }  # fmt: skip
 """What is trained here: `HarsanyiImageClassifier` with these arguments."""
@@ -119,11 +126,14 @@ def trained(data: ImageSplit, dataset: str, name: str, models: Path, quick: bool
     return Trained(kept, known["seconds"], known["threads"], options)
 
 
-def accuracy(model: HarsanyiImageClassifier, data: ImageSplit, hidden: float = 0.0) -> float:
-    """On the test images, in per cent; with a share of the cells hidden at random."""
+def accuracy(model: HarsanyiImageClassifier, data: ImageSplit, hidden: float = 0.0, block: int = 1) -> float:
+    """On the test images, in per cent; with a share of the cells hidden at random, one by one or in squares."""
     present = None
     if hidden:
-        present = np.random.default_rng(0).random((len(data.test), model.network_.n_players)) >= hidden
+        height, width = (-(-side // block) for side in model.cells_)
+        squares = np.random.default_rng(0).random((len(data.test), height * width)) >= hidden
+        whole = squares.reshape(-1, height, width).repeat(block, 1).repeat(block, 2)
+        present = whole[:, : model.cells_[0], : model.cells_[1]].reshape(len(whole), -1)
     return 100 * float((model.predict(data.test, present=present) == data.y_test).mean())
 
 

@@ -33,6 +33,7 @@ def experiments() -> dict[str, Experiment]:
     from harsanyinet_experiments import (
         image_backbone,
         image_figures,
+        image_insertion,
         image_robustness,
         image_tables,
         image_tau,
@@ -42,7 +43,7 @@ def experiments() -> dict[str, Experiment]:
     )
 
     tables = (tabular_tables, tabular_figures, tabular_depth)
-    images = (image_tables, image_robustness, image_tau, image_figures, image_backbone)
+    images = (image_tables, image_robustness, image_tau, image_figures, image_insertion, image_backbone)
     return {name: experiment for part in (*tables, *images) for name, experiment in part.EXPERIMENTS.items()}
 
 

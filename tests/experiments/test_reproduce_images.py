@@ -23,7 +23,7 @@ from harsanyinet_experiments import image_backbone, image_figures, image_paper, 
 
 NAMES = (
     "image-table1", "image-sampling-error", "image-training-cost", "robustness", "image-maps", "receptive-fields",
-    "image-sparsity", "image-tau", "backbone",
+    "image-sparsity", "image-tau", "image-insertion", "backbone",
 )  # fmt: skip
 
 
@@ -60,6 +60,14 @@ def check_table1(found):
                 assert row["rmse_float32"] < 1e-5 * scale
 
 
+def check_curves(methods):
+    """Whatever the order of the cells, curves lead from the empty to the whole image, or back."""
+    assert len({(curve[0], curve[-1]) for curve in (each["insertion"]["curve"] for each in methods.values())}) == 1
+    for each in methods.values():
+        assert each["deletion"]["curve"][0] == each["insertion"]["curve"][-1]
+        assert each["deletion"]["curve"][-1] == each["insertion"]["curve"][0]
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("tiny")
 @pytest.mark.parametrize("name", NAMES)
@@ -76,9 +84,11 @@ def test_every_experiment_on_images_runs_and_resumes(name, tmp_path, capsys):
     assert len({line.count("|") for line in text.strip().splitlines()}) == 1  # as many cells in every line
     assert "nan" not in text
     figures = {path.name for path in tmp_path.glob("*.png")}
-    assert bool(figures) == (name in ("image-maps", "receptive-fields", "image-sparsity"))
+    assert bool(figures) == (name in ("image-maps", "receptive-fields", "image-sparsity", "image-insertion"))
     if name == "image-table1":
         check_table1(found["datasets"])
+    if name == "image-insertion":
+        check_curves(found["datasets"]["cifar10"]["masked"]["first"])
     if name == "backbone":
         row = found["methods"]["harsanyinet"]
         assert row["rmse_float64"] < 1e-12 * max(1.0, row["max_logit"])

@@ -9,7 +9,7 @@ from harsanyinet.images.cnn import HarsanyiCNN
     ("options", "sentence"),
     [
         ({"gate": "and"}, "gate must be one of 'activation', 'presence', however: gate='and'"),
-        ({"stem": "vgg"}, "stem must be 'paper', 'patch', 'deep', 'map' or a module, however: stem='vgg'"),
+        ({"stem": "vgg"}, "stem must be 'paper', 'patch', 'deep', 'residual', 'map' or a module, however: stem='vgg'"),
         ({"gate": "presence", "groups": 3}, "channels must be a multiple of groups, however: channels=32, groups=3"),
         ({"groups": 2}, "groups belong to children='group', however: groups=2 with children='location'"),
         ({"children": "group"}, "children='group' belongs to the presence gate, however: gate='activation'"),

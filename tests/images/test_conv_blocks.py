@@ -14,6 +14,7 @@ from harsanyinet.networks.gates import select_children
 def test_what_a_cell_sees():
     assert HarsanyiCNN(3, 32, 10, stem="patch", patch=4).pixels_per_cell == (4, 4)
     assert HarsanyiCNN(3, 32, 10, stem="deep").pixels_per_cell == (8, 8)
+    assert HarsanyiCNN(3, 32, 10, stem="residual").pixels_per_cell == (16, 16)
     assert pixels_per_cell(nn.Conv2d(1, 1, (3, 5), padding=(1, 2)), 1, (16, 16)) == (3, 5)
     assert pixels_per_cell(nn.Sequential(nn.Conv2d(1, 1, 3), nn.Conv2d(1, 1, 3)), 1, (16, 16)) == (5, 5)
 
@@ -41,6 +42,23 @@ def test_a_masked_convolution_and_its_gradient(at_a_time, w, monkeypatch):
         strict=True,
     ):
         torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
+
+
+def test_a_masked_convolution_in_half_precision():
+    g = torch.Generator().manual_seed(0)
+    z = torch.randn(3, 4, 5, 8, generator=g, requires_grad=True)
+    weight = torch.randn(6, 72, generator=g, requires_grad=True)
+    sigma = (torch.rand(4, 5, 9, generator=g) < 0.5).float().requires_grad_()
+    with torch.autocast("cpu", torch.bfloat16):
+        mine = masked_convolution(z, weight, sigma)
+    theirs = plain_masked(z, weight, sigma)
+    assert mine.dtype == torch.bfloat16
+    inputs, grad = [z, weight, sigma], torch.randn(theirs.shape, generator=g)
+    ours = torch.autograd.grad(mine, inputs, grad.bfloat16())
+    pairs = zip(ours, torch.autograd.grad(theirs, inputs, grad), strict=True)
+    for a, b in [(mine.detach().float(), theirs.detach()), *pairs]:
+        assert a.dtype == torch.float32
+        assert float((a - b).norm() / b.norm()) < 0.01  # bfloat16 has eight bits
 
 
 def block_to_the_letter(block, z, tau_gradient="formula"):

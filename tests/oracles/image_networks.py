@@ -21,6 +21,8 @@ CASES = {
     "presence by group, shared readout": {"gate": "presence", "groups": 4, "readout": "shared", "image_size": (6, 10)},
     "presence by group on patches": {"gate": "presence", "groups": 2, "stem": "patch", "patch": 4, "image_size": 16},
     "presence, deep stem": {"gate": "presence", "stem": "deep", "groups": 2},
+    "presence, residual stem": {"gate": "presence", "stem": "residual", "groups": 2},
+    "paper, residual stem": {"gamma": 1.0, "stem": "residual"},
     "presence on a map": {"gate": "presence", "stem": "map", "groups": 2, "image_size": (3, 4)},
     "presence, as many groups as cells": {"gate": "presence", "groups": 4, "image_size": 4},
     "a coarser map above": {

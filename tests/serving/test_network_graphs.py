@@ -36,6 +36,7 @@ CASES = {
     ),
     "cnn, presence per location": lambda: HarsanyiCNN(1, 6, 3, channels=4, gate="presence", children="location", **CNN),
     "cnn, presence per group": lambda: HarsanyiCNN(1, 6, 3, channels=4, gate="presence", groups=2, stem="deep", **CNN),
+    "cnn, residual stem": lambda: HarsanyiCNN(1, 6, 3, channels=4, gate="presence", groups=2, stem="residual", **CNN),
     "cnn, strides": lambda: HarsanyiCNN(
         1, 6, 2, channels=[4, 8], gate="presence", groups=2, strides=[1, 2], readout="shared", **CNN
     ),

@@ -43,8 +43,8 @@ class HarsanyiCNN(HarsanyiNet):
         gate: `"activation"`, the paper's block, or `"presence"`.
         beta: Steepness of the straight-through gradient of the children.
         gamma: Sharpness of the AND gate (activation gate).
-        stem: `"paper"` (the default), `"patch"`, `"deep"`, `"map"` (see `conv_blocks.make_stem`), or any module whose
-            output is a map.
+        stem: `"paper"` (the default), `"patch"`, `"deep"`, `"residual"`, `"map"` (see `conv_blocks.make_stem`), or any
+            module whose output is a map.
         seed: Of the first weights and children.
         patch: Height and width of a patch under the patch stem.
         children: Per `"location"` (always in the activation gate) or per `"group"` of channels (presence gate).
@@ -92,7 +92,9 @@ class HarsanyiCNN(HarsanyiNet):
             self.stem = make_stem(named, s.in_channels, s.widths[0], generator, s.patch)
         else:
             self.stem = named
-            self.unstorable = f"its stem is a {type(named).__name__}; use stem='paper', 'patch', 'deep' or 'map'"
+            self.unstorable = (
+                f"its stem is a {type(named).__name__}; use stem='paper', 'patch', 'deep', 'residual' or 'map'"
+            )
         c_in, self.cells = self._look_through_the_stem()
         self.n_players = self.cells[0] * self.cells[1]
         below = [c_in, *s.widths]

@@ -23,7 +23,7 @@ from harsanyinet.networks.draws import Draws, normal, uniform
 from harsanyinet.networks.gates import SoftAnd, select_children
 from harsanyinet.networks.settings import Gate
 
-StemName = Literal["paper", "patch", "deep", "map"]
+StemName = Literal["paper", "patch", "deep", "residual", "map"]
 TauGradient = Literal["formula", "code"]
 _CENTRE = 4  # of the nine neighbours, row by row
 GATHERED = 2**20  # values that are gathered at a time
@@ -38,28 +38,47 @@ def make_stem(kind: StemName, in_channels: int, channels: int, generator: Draws,
     `"paper"`: convolution 3 x 3, max-pool 2 x 2, ReLU; a cell sees 4 x 4 pixels. `"patch"`: one product per patch,
     without a bias, so that a cell is a patch of the image and a black patch an absent player. `"deep"`: a convolution
     with half of the channels, max-pool 2 x 2, a second convolution, both with batch normalisation and ReLU; a cell sees
-    8 x 8 pixels. `"map"`: nothing, for images that are feature maps already.
+    8 x 8 pixels. `"residual"`: the same and two more convolutions, which are added; a cell sees 16 x 16 pixels and
+    says more by itself. `"map"`: nothing, for images that are feature maps already.
     """
     conv: Callable[..., nn.Module] = partial(skip_init, nn.Conv2d)  # torch's own first weights are not drawn
     if kind == "paper":
         layers: list[nn.Module] = [conv(in_channels, channels, 3, padding=1), nn.MaxPool2d(2), nn.ReLU()]
     elif kind == "patch":
         layers = [conv(in_channels, channels, patch, stride=patch, bias=False)]
-    elif kind == "deep":
+    elif kind in ("deep", "residual"):
         half = max(1, channels // 2)
         layers = [conv(in_channels, half, 3, padding=1, bias=False), nn.MaxPool2d(2), nn.BatchNorm2d(half)]
         layers += [nn.ReLU(), conv(half, channels, 3, padding=1, bias=False), nn.BatchNorm2d(channels), nn.ReLU()]
+        if kind == "residual":
+            first, second = (conv(channels, channels, 3, padding=1, bias=False) for _ in range(2))
+            layers.append(ResidualPair(first, second, channels))
     elif kind == "map":
         layers = []
     else:
-        raise ValueError(f"stem must be 'paper', 'patch', 'deep', 'map' or a module, however: stem={kind!r}")
-    for layer in layers:
+        raise ValueError(
+            f"stem must be 'paper', 'patch', 'deep', 'residual', 'map' or a module, however: stem={kind!r}"
+        )
+    stem = nn.Sequential(*layers)
+    for layer in stem.modules():
         if isinstance(layer, nn.Conv2d):
             _initialise(layer.weight, generator)
             if layer.bias is not None:  # of both signs: where an image is black some channels are not zero
                 with torch.no_grad():
                     layer.bias.copy_((uniform((channels,), generator) * 2 - 1) / math.sqrt(9 * in_channels))
-    return nn.Sequential(*layers)
+    return stem
+
+
+class ResidualPair(nn.Module):
+    """Two convolutions with batch normalisation, added to what came in, and ReLU."""
+
+    def __init__(self, first: nn.Module, second: nn.Module, channels: int) -> None:
+        super().__init__()
+        self.inner = nn.Sequential(first, nn.BatchNorm2d(channels), nn.ReLU(), second, nn.BatchNorm2d(channels))
+
+    def forward(self, z: Tensor) -> Tensor:  # noqa: D102
+        out: Tensor = z + self.inner(z)
+        return out.relu_()
 
 
 def _initialise(weight: Tensor, generator: Draws) -> None:
@@ -134,6 +153,9 @@ class _MaskedConvolution(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, z: Tensor, weight: Tensor, sigma: Tensor) -> Tensor:
+        if torch.is_autocast_enabled(z.device.type):  # gathered as they are multiplied, at half the width
+            half = torch.get_autocast_dtype(z.device.type)
+            z, weight, sigma = z.to(half), weight.to(half), sigma.to(half)
         ctx.save_for_backward(z, weight, sigma)
         ctx.n_images = len(z) if z.is_cuda or not len(z) else max(1, GATHERED // (9 * z[0].numel()))
         return torch.cat(
@@ -143,9 +165,10 @@ class _MaskedConvolution(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
         z, weight, sigma = ctx.saved_tensors
-        grad = grads[0].to(weight.dtype).contiguous()  # it comes in half precision under autocast
-        of_z, of_weight, of_sigma = [], torch.zeros_like(weight), torch.zeros_like(sigma)
-        for some, above in zip(*(torch.split(v, ctx.n_images) for v in (z.to(weight.dtype), grad)), strict=True):
+        grad = grads[0].to(weight.dtype).contiguous()
+        whole = torch.promote_types(weight.dtype, torch.float32)  # sums over many cells
+        of_z, of_weight, of_sigma = [], torch.zeros_like(weight, dtype=whole), torch.zeros_like(sigma, dtype=whole)
+        for some, above in zip(*(torch.split(v, ctx.n_images) for v in (z, grad)), strict=True):
             gathered = neighbours(some)
             of_masked = (above @ weight).view_as(gathered)
             if ctx.needs_input_grad[2]:
@@ -153,7 +176,7 @@ class _MaskedConvolution(torch.autograd.Function):
             if ctx.needs_input_grad[0]:
                 of_z.append(scattered(of_masked.mul_(sigma[..., None])))
             if ctx.needs_input_grad[1]:
-                of_weight.addmm_(above.flatten(0, 2).T, gathered.mul_(sigma[..., None]).flatten(3).flatten(0, 2))
+                of_weight += above.flatten(0, 2).T @ gathered.mul_(sigma[..., None]).flatten(3).flatten(0, 2)
         return torch.cat(of_z) if of_z else None, of_weight, of_sigma
 
 

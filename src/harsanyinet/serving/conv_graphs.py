@@ -14,6 +14,7 @@ from torch import nn
 from harsanyinet.images.cells import places as neighbours_of
 from harsanyinet.images.cells import sizes_of
 from harsanyinet.images.cnn import HarsanyiCNN
+from harsanyinet.images.conv_blocks import ResidualPair
 from harsanyinet.serving.onnx_graphs import Graph
 
 Array = NDArray[Any]
@@ -37,6 +38,8 @@ def add_stem(graph: Graph, stem: nn.Module, x: str) -> str:
             x = graph.node("MaxPool", [x], kernel_shape=kernel, strides=stride)
         elif type(layer) is nn.BatchNorm2d:
             x = add_norm(graph, layer, x, (-1, 1, 1))
+        elif type(layer) is ResidualPair:
+            x = graph.node("Relu", [graph.node("Add", [x, add_stem(graph, layer.inner, x)])])
         elif type(layer) is nn.ReLU:
             x = graph.node("Relu", [x])
         elif type(layer) is not nn.Identity:
