@@ -32,7 +32,7 @@ MOST_TREES = 500
 PATIENCE = 35
 ENOUGH_ROWS = 8000  # times folds
 FOLDS, MOST_WATCHED = 5, 3
-MOST_ROWS = 100_000  # more tell no more
+MOST_ROWS = 100_000  # in quick fits; the long one goes the farther, the more there are
 SHADOW_ROWS, SHADOW_TREES = 10_000, 100  # at most, where columns are compared with shadows
 USUAL = {"binary": 1.6, "multiclass": 2.2}  # log of the sum of the rates that is best for 150 rows; of other losses 3.2
 USUAL_NUMBERS = 3.2
@@ -97,8 +97,9 @@ def find_rate(
         progress: Whether to show a bar.
         max_seconds: For all of it; twice as many are left for the long fit.
     """
+    n_all, started = len(table.y), time.monotonic()
     table = _some(table, MOST_ROWS)
-    n, started = len(table.y), time.monotonic()
+    n = len(table.y)
     n_folds = int(np.clip(np.ceil(ENOUGH_ROWS / n), 1, MOST_WATCHED))
     order = np.random.default_rng(SEED).permutation(n)
     if loss.classifies:  # every fold has its share of every class
@@ -142,6 +143,7 @@ def find_rate(
         seconds = (time.monotonic() - started) / max(1, sum(len(booster.shapes) for booster in found.boosters))
         n_trees = int(np.clip(TIME_LEFT * max_seconds / seconds / MORE_WORK, 1, n_trees))
     far = _best_distance(loss, found.losses, sum(map(len, found.held)), n)
+    far *= (n_all / n) ** (GROWTH if loss.name in USUAL else 0.0)
     rate = float(np.clip(FARTHER * far / n_trees, SLOWEST, FASTEST))
     useful = np.stack([kept, kept | (alone(table, loss) > ALONE)])
     return Trial(rate, found.losses, _together(found), useful)
