@@ -55,7 +55,7 @@ MODELS: dict[str, dict[str, dict[str, Any]]] = {
         "paper": {**_BLOCK, **_CIFAR, "channels": 64, "n_blocks": 4, "beta": 1000.0, "gamma": 1.0, "epochs": 6},
         "residual": {
             **_BLOCK, **_CIFAR, "stem": "residual", "channels": 64, "n_blocks": 3, "beta": 1000.0, "gamma": 1.0,
-            "epochs": 12, "mixed_precision": True,
+            "epochs": 10, "mixed_precision": True,
         },
     },
 }  # fmt: skip
