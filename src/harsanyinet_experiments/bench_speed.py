@@ -48,7 +48,8 @@ def run(out: Path, *, quick: bool = False, threads: int = 1) -> str:
     named = dict(jobs(quick, threads))
     with threadpool_limits(threads):
         cells_run.run([{"name": name} for name in named], lambda cell: {"threads": threads, **named[cell["name"]]()})
-    records = cells_run.records()
+    places = {name: place for place, name in enumerate(named)}  # not in the order in which they were run
+    records = sorted((r for r in cells_run.records() if r["name"] in places), key=lambda r: places[r["name"]])
     about = {"command": "harsanyinet bench speed", "what": WHAT, "threads": threads, "versions": versions()}
     results.write(out, about | {"rows": records, "ratios": ratios(records)})
     return "\n".join(f"{r['name']:45} {r.get('us', r.get('seconds', ''))}" for r in records) + f"\nwritten to {out}"

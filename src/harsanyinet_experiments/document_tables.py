@@ -320,7 +320,12 @@ def speed_lost(result: dict[str, Any]) -> str:
         times = {name: us[batch] for name, us in explained.items() if batch in us}
         own = times.pop("harsanyinet")
         faster += [f"{name} ({own / time:.1f} x, {words})" for name, time in times.items() if time < own]
-    return f"Explanations faster than ours: {_listed(faster or ['nothing that was measured'])}."
+    times = {row["name"]: row["us"].get("4096") for row in result["rows"] if "us" in row}
+    pairs, terms = times["harsanyinet: predict + values, max_order=2"], times["ebm: eval_terms"]
+    return (
+        f"Explanations faster than ours: {_listed(faster or ['nothing that was measured'])}. With `max_order=2`, pairs "
+        f"at most as in EBM, ours take {pairs / terms:.2f} x the time of EBM's terms on 4,096 rows."
+    )
 
 
 EXPLAINERS = {
