@@ -48,7 +48,8 @@ def run(out: Path, *, quick: bool = False, threads: int = 1) -> str:
     named = dict(jobs(quick, threads))
     with threadpool_limits(threads):
         cells_run.run([{"name": name} for name in named], lambda cell: {"threads": threads, **named[cell["name"]]()})
-    records = cells_run.records()
+    places = {name: place for place, name in enumerate(named)}  # not in the order in which they were run
+    records = sorted((r for r in cells_run.records() if r["name"] in places), key=lambda r: places[r["name"]])
     about = {"command": "harsanyinet bench speed", "what": WHAT, "threads": threads, "versions": versions()}
     results.write(out, about | {"rows": records, "ratios": ratios(records)})
     return "\n".join(f"{r['name']:45} {r.get('us', r.get('seconds', ''))}" for r in records) + f"\nwritten to {out}"
@@ -111,11 +112,11 @@ def jobs(quick: bool, threads: int) -> Iterator[tuple[str, Callable[[], dict[str
         "xgboost: pred_interactions",
         timed(lambda: lambda x: _xgboost(model("xgboost"), coded(x), "pred_interactions"), (FEW,)),
     )
-    yield "catboost: predict", timed(lambda: model("catboost"))
-    yield "catboost: ShapValues", timed(lambda: partial(_catboost, model("catboost"), "ShapValues"))
+    yield "catboost: predict", timed(lambda: partial(_catboost, model("catboost"), None, threads))
+    yield "catboost: ShapValues", timed(lambda: partial(_catboost, model("catboost"), "ShapValues", threads))
     yield (
         "catboost: ShapInteractionValues",
-        timed(lambda: partial(_catboost, model("catboost"), "ShapInteractionValues"), (FEW,)),
+        timed(lambda: partial(_catboost, model("catboost"), "ShapInteractionValues", threads), (FEW,)),
     )
     yield "woodelf: path-dependent", timed(lambda: _woodelf(model("coded"), train, None))
     yield "woodelf: all training rows", timed(lambda: _woodelf(model("coded"), train, train))
@@ -132,7 +133,7 @@ def jobs(quick: bool, threads: int) -> Iterator[tuple[str, Callable[[], dict[str
         {
             OWN: explained(ours),
             "ebm: eval_terms": lambda: model("ebm").eval_terms,
-            "catboost: ShapValues": lambda: partial(_catboost, model("catboost"), "ShapValues"),
+            "catboost: ShapValues": lambda: partial(_catboost, model("catboost"), "ShapValues", threads),
             "shap tree: one background row": lambda: _tree_explainer(model("hist"), coded(train.iloc[:1]), coded),
         },  # no pred_contrib of LightGBM or XGBoost, which takes a quarter of an hour
         lambda: model(ours), test, 3000 if quick else serving_speed.MILLION,
@@ -235,11 +236,14 @@ def _xgboost(model: Any, x: pd.DataFrame, what: str) -> Any:
     return model.get_booster().predict(DMatrix(x, enable_categorical=True), **{what: True})
 
 
-def _catboost(fitted: Any, what: str, x: pd.DataFrame) -> Any:
+def _catboost(fitted: Any, what: str | None, threads: int, x: pd.DataFrame) -> Any:
+    """Probabilities, or what is asked for, by so many threads: whatever its fit had, CatBoost would take all cores."""
     from catboost import Pool
 
-    pool = Pool(fitted.coded(x), cat_features=fitted.model.get_cat_feature_indices())
-    return fitted.model.get_feature_importance(pool, type=what)
+    if what is None:
+        return fitted.model.predict_proba(fitted.coded(x), thread_count=threads)
+    pool = Pool(fitted.coded(x), cat_features=fitted.model.get_cat_feature_indices(), thread_count=threads)
+    return fitted.model.get_feature_importance(pool, type=what, thread_count=threads)
 
 
 def _woodelf(model: Any, train: pd.DataFrame, background: pd.DataFrame | None) -> Call:

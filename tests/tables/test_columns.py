@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import pickle
 import warnings
+from contextlib import suppress
 from decimal import Decimal
 
 import numpy as np
@@ -84,6 +86,58 @@ def test_categories_are_coded_alike_from_every_type():
             pytest.importorskip("pyarrow")
         np.testing.assert_array_equal(code(column, ["a", "b", "c"], dtype), expected)
     np.testing.assert_array_equal(code(column, ["a", "b", "c", None], "category")[:, :3], expected)
+
+
+def text_columns(values: list[str | None]) -> dict[str, pd.Series]:
+    """The same texts, by all that pandas can keep them in."""
+    found = {
+        "object": pd.Series(values, dtype=object),
+        "category": pd.Series(values, dtype=object).astype("category"),
+        "python": pd.Series(values, dtype=pd.StringDtype("python")),
+    }
+    with suppress(ImportError):
+        import pyarrow as pa
+
+        found["pyarrow"] = pd.Series(values, dtype=pd.StringDtype("pyarrow"))
+        found["pieces"] = pd.concat([found["pyarrow"][:2], found["pyarrow"][2:]], ignore_index=True)
+        found["arrow"] = pd.Series(values, dtype=pd.ArrowDtype(pa.string()))
+    return found
+
+
+@pytest.mark.parametrize("missing", ["value", "absent"])
+@pytest.mark.parametrize("unseen", [[], ["Z", "", "Z"]])
+def test_texts_are_coded_and_unseen_ones_told_alike_however_they_are_kept(missing, unseen):
+    y = np.random.default_rng(0).normal(size=(6, 2))
+    column = fit(["b", "ä", "c c", "c c", None, "ä"], Binning(missing=missing), y=y)
+    seen = {text: column.level_bins[i].tolist() for i, text in enumerate(column.levels)}
+    nothing = [1 if missing == "value" else 0] * column.n_codes
+    values = ["ä", None, "b", *unseen, "c c", None, "b"]
+    expected = [nothing if v is None else seen.get(v, [0] * column.n_codes) for v in values]
+    for kept, series in text_columns(values).items():
+        series.index = range(5, 5 + len(series))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            assert code(column, series).T.tolist() == expected, kept
+        told = [str(w.message).partition(";")[0] for w in caught]
+        assert len(told) == bool(unseen), kept
+        assert all("such as 'Z', in 3 rows" in text for text in told), kept
+
+
+def test_levels_that_arrow_cannot_keep_are_still_found():
+    bins = np.array([[1], [2], [3]], dtype=np.uint8)  # of a model that was fitted where there is no pyarrow
+    column = Column("c", "category", levels=("a", "\ud800", "b"), level_bins=bins, n_bins=(4,))
+    for kept, series in text_columns(["a", "b", "a"]).items():
+        assert code(column, series).tolist() == [[1, 3, 1]], kept
+
+
+def test_a_column_travels_without_what_it_remembers():
+    column = fit(["a", "b", None])
+    fresh = pickle.dumps(column)
+    for series in text_columns(["a", "b"]).values():
+        code(column, series)
+    column.code_one("a")
+    assert pickle.dumps(column) == fresh
+    assert code(pickle.loads(fresh), ["a", "b"]).tolist() == code(column, ["a", "b"]).tolist()
 
 
 def test_one_warning_for_each_column_with_unseen_categories():

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import warnings
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -148,34 +148,67 @@ class Column:
         return dict(zip(self.levels, self.level_bins.tolist(), strict=True))
 
     def _code_categories(self, values: pd.Series[Any], out: Array) -> None:
+        level, is_unknown = self._levels_of(values)
+        np.take(self._bins_or_absent, level, axis=1, out=out, mode="wrap")  # -1 is the last
+        lost = np.flatnonzero(level < 0)
+        if not len(lost):
+            return
+        unknown = is_unknown(lost)
+        unseen = lost[~unknown]
+        if len(unseen):
+            warnings.warn(UnseenCategoryWarning.of(self.name, values.iloc[int(unseen[0])], len(unseen)), stacklevel=2)
+        if self.missing:
+            out[:, lost[unknown]] = 1
+
+    def _levels_of(self, values: pd.Series[Any]) -> tuple[NDArray[np.integer[Any]], Callable[[Array], Array]]:
+        """Where each category stands among the levels, -1 if nowhere; and which of some such rows hold nothing.
+
+        Each way of pandas to keep text has a look-up of its own here, for reading text takes longer than the model.
+        """
         import pandas as pd
 
         from harsanyinet.tables.frames import as_texts
 
-        if values.dtype != object:  # look up the few categories, not the many values
-            if isinstance(values.dtype, pd.CategoricalDtype):
-                codes, different = values.cat.codes.to_numpy(), values.cat.categories
-            else:
-                codes, different = pd.factorize(values)
-            level, unknown = np.append(self._find(as_texts(different, self.name)), -1)[codes], codes < 0
-        else:
+        kept: Any = values.dtype
+        of_text = isinstance(kept, pd.StringDtype)
+        if of_text and kept.storage != "python" and self._arrow_levels is not None:
+            import pyarrow.compute
+
+            found = pyarrow.compute.index_in(values.array.__arrow_array__(), self._arrow_levels)
+            return found.fill_null(-1).to_numpy(), lambda rows: values.array.isna()[rows]
+        if of_text or values.dtype == object:
             texts = as_texts(values, self.name)
-            level, unknown = self._find(texts), pd.isna(texts)
-        unseen = (level < 0) & ~unknown
-        if unseen.any():
-            example = values.iloc[int(np.flatnonzero(unseen)[0])]
-            warnings.warn(UnseenCategoryWarning.of(self.name, example, int(unseen.sum())), stacklevel=2)
-        for c in range(self.n_codes):
-            of_level = np.append(self.level_bins[:, c], [0])
-            out[c] = of_level[level]
-            if self.missing:
-                out[c][unknown] = 1
+            return self._find(texts), lambda rows: pd.isna(texts[rows])
+        if isinstance(values.dtype, pd.CategoricalDtype):  # look up the few categories, not the many values
+            codes, different = values.array.codes, values.array.categories
+        else:
+            codes, different = pd.factorize(values)
+        return np.append(self._find(as_texts(different, self.name)), -1)[codes], lambda rows: codes[rows] < 0
 
     def _find(self, texts: Array) -> NDArray[np.intp]:
         """The position of each category among the levels, -1 where it was not there in fit."""
         import pandas as pd
 
         return self.index.get_indexer(pd.Index(texts, dtype=object))
+
+    @cached_property
+    def _bins_or_absent(self) -> Array:
+        """(c, levels + 1), the bins of each category, and 0, that of none."""
+        return np.append(self.level_bins.T, np.zeros((self.n_codes, 1), dtype=np.uint8), axis=1)
+
+    @cached_property
+    def _arrow_levels(self) -> Any:
+        """The categories, for columns that pyarrow keeps; None if it could not keep them."""
+        import pyarrow
+
+        try:
+            return pyarrow.array(self.levels, type=pyarrow.large_string())
+        except UnicodeEncodeError:  # half of a pair of surrogates
+            return None
+
+    def __getstate__(self) -> dict[str, Any]:
+        own = [f.name for f in fields(self)]  # what is remembered beside them is quickly made again
+        return {name: value for name, value in self.__dict__.items() if name in own}
 
 
 def code_frame(columns: Sequence[Column], frame: pd.DataFrame) -> Array:
@@ -186,8 +219,8 @@ def code_frame(columns: Sequence[Column], frame: pd.DataFrame) -> Array:
             return np.array([b for column, value in cells for b in column.code_one(value)], dtype=np.uint8)[:, None]
     out = np.empty((sum(column.n_codes for column in columns), len(frame)), dtype=np.uint8)
     at = 0
-    for i, column in enumerate(columns):
-        column.code(frame.iloc[:, i], out[at : at + column.n_codes])
+    for column, (_, values) in zip(columns, frame.items(), strict=True):
+        column.code(values, out[at : at + column.n_codes])
         at += column.n_codes
     return out
 

@@ -85,9 +85,11 @@ def _refuse(values: pd.Series[Any], name: str) -> None:
 
 def as_numbers(values: pd.Series[Any], name: str) -> Floats:
     """A column as float64, NaN where missing. Text that reads as a number is one."""
-    _refuse(values, name)
+    plain = isinstance(values.dtype, np.dtype) and values.dtype.kind in "biuf"
+    if not plain:
+        _refuse(values, name)
     try:
-        numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
+        numbers = np.asarray(values, np.float64) if plain else values.to_numpy(dtype=np.float64, na_value=np.nan)
     except (TypeError, ValueError):
         readable = pd.to_numeric(values, errors="coerce")
         wrong = values[readable.isna() & values.notna()]
@@ -105,13 +107,13 @@ def as_numbers(values: pd.Series[Any], name: str) -> Floats:
 def as_texts(values: pd.Series[Any] | pd.Index[Any], name: str) -> NDArray[Any]:
     """Categories as text in an object array, missing ones as None; a whole number reads the same as int and float."""
     objects = np.asarray(values, dtype=object)
+    if pd.api.types.infer_dtype(objects, skipna=False) == "string":  # most are text, and nothing is missing
+        return objects
     inferred = pd.api.types.infer_dtype(objects, skipna=True)
     if inferred in ("string", "empty"):
-        missing = pd.isna(objects)
-        if missing.any():
-            objects = objects.copy()
-            objects[missing] = None
-        return objects
+        texts = objects.copy()
+        texts[pd.isna(objects)] = None
+        return texts
     if inferred in ("integer", "floating", "mixed-integer-float", "boolean"):  # write each different number once
         codes, different = pd.factorize(objects)
         return np.array([*(_text(value, name) for value in different), None], dtype=object)[codes]
