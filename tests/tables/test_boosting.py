@@ -554,3 +554,18 @@ def test_nothing_to_learn_from():
     assert (model.explain(x).values == 0).all()
     labels = HarsanyiClassifier(**OPTIONS).fit(x, y > 39)
     np.testing.assert_allclose(labels.predict_proba(x)[:, 1], np.full(50, 0.2), 1e-9)
+
+
+def test_a_share_of_many_players_is_one_of_those_worth_asking_about():
+    rng = np.random.default_rng(0)
+    bins = rng.integers(1, 3, (50, 500)).astype(np.uint8)
+    useful = np.tile(np.isin(np.arange(50), [7, 20, 41]), (2, 1))
+    given = Table(
+        bins=bins, n_bins=np.full(50, 3), player_of=np.arange(50), y=bins[[7, 20, 41]].sum(0)[:, None].astype(float),
+        weight=np.ones(500), monotone=np.zeros(50, dtype=np.int64), useful=useful,
+    )  # fmt: skip
+    wide, narrow = (boosted(given, n_trees=5, noise=0.0, copies=0, column_share=share).trees() for share in (0.1, 0.04))
+    assert [wide.shape(t).players.tolist() for t in range(5)] == [[7, 20, 41]] * 5  # five players may be asked about
+    for t in range(len(narrow)):
+        assert len(narrow.shape(t).players) == 2
+        assert set(narrow.shape(t).players) <= {7, 20, 41}

@@ -25,7 +25,7 @@ class Settings:
         max_players: Different players of a tree.
         l2: Added to the sum of second derivatives of a leaf.
         row_share: Share of the rows that choose the questions of a tree.
-        column_share: Share of the players that may be asked about in a tree.
+        column_share: Share of the players that may be asked about in a tree; if no more are useful, all of those may.
         noise: Strength of the noise on the scores of questions, which fades as trees are added.
         least_gain: What a further question that the rows choose must gain in the mean of its leaves, in units of what
             a split of noise gains; less is left to gain where leaves have hardly a row to part.

@@ -188,11 +188,12 @@ class Booster:
             return questions
         noise = noise * np.sqrt(g / h) if noise > 0.01 else 0.0
         open_players = np.ones(self.n_players, dtype=bool)
-        if s.column_share < 1:
-            k = max(1, round(s.column_share * self.n_players))
-            open_players = np.isin(np.arange(self.n_players), self.draw.choice(self.n_players, k, replace=False))
         if table.useful is not None:
-            open_players &= table.useful[int(source is self.copies)]
+            open_players = table.useful[int(source is self.copies)].copy()
+        k = max(1, round(s.column_share * self.n_players))
+        if k < open_players.sum():  # of those worth asking about
+            some = self.draw.choice(np.flatnonzero(open_players), k, replace=False)
+            open_players &= np.isin(np.arange(self.n_players), some)
         most = min(s.max_players, s.copy_players) if source is self.copies else s.max_players
         inside = np.zeros(self.n_players, dtype=bool)
         leaf, n_leaves = np.zeros(len(rows), dtype=np.uint16), 1
