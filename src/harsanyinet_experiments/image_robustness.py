@@ -26,6 +26,12 @@ EPSILON = 8 / 255
 ROBUSTNESS_ORDERS = 100
 ROBUSTNESS_IMAGES = 8
 RESNET_EPOCHS = 6
+OURS = {
+    "harsanyinet": ("default", "HarsanyiCNN, presence gate", 2000),
+    "masked": ("masked", "HarsanyiCNN, presence gate, trained with masks", 10_000),
+    "residual": ("residual", "HarsanyiCNN, the paper's block on a residual stem", 10_000),
+}
+"""Name of the network, words, and images whose accuracy is measured."""
 
 
 class ResNet(nn.Module):
@@ -86,13 +92,14 @@ def _fgsm(call: Any, x: Tensor, y: Tensor, scale: Tensor, low: Tensor, high: Ten
 
 def _robustness(cell: Cell, models: Path, quick: bool) -> Record:
     data = image_paper.load("cifar10", quick)
-    ours = cell["network"] == "harsanyinet"
-    n_accuracy, n_values = (64, 2) if quick else (2000, 200 if ours else ROBUSTNESS_IMAGES)
+    ours = cell["network"] in OURS
+    kind, _, n_accuracy = OURS.get(cell["network"], ("", "", 2000))
+    n_accuracy, n_values = (64, 2) if quick else (n_accuracy, 200 if ours else ROBUSTNESS_IMAGES)
     y = torch.from_numpy(data.y_test[:n_accuracy].astype(np.int64))
     record: Record = {}
     net: Any
     if ours:
-        model = image_paper.trained(data, "cifar10", "default", models, quick).model
+        model = image_paper.trained(data, "cifar10", kind, models, quick).model
         net = model.network_
         mean, scale = (torch.tensor(v)[:, None, None] for v in (model.mean_, model.scale_))
         x = image_paper.standardised(model, data.test[:n_accuracy])
@@ -110,7 +117,7 @@ def _robustness(cell: Cell, models: Path, quick: bool) -> Record:
             record[name] = 100 * float(right.double().mean())
     both = torch.stack([x[:n_values], attacked[:n_values]])
     moved = _exact_change(net, both, y) if ours else _sampled_change(net, both, y, 4 if quick else ROBUSTNESS_ORDERS)
-    return record | moved | {"images": n_values}
+    return record | moved | {"images": n_values, "images_attacked": n_accuracy}
 
 
 def _exact_change(net: HarsanyiCNN, both: Tensor, labels: Tensor) -> Record:
@@ -176,30 +183,31 @@ def _robustness_summary(records: list[Record]) -> dict[str, Any]:
 
 def _robustness_text(result: dict[str, Any]) -> str:
     lines = [
-        "| CIFAR-10, FGSM 8/255 | accuracy | attacked, paper | attacked, ours | l2 change of values, paper | ours | "
-        "images | sampling noise, taken out | l2 norm of the values | change / norm |",
-        "| --- " * 10 + "|",
+        "| CIFAR-10, FGSM 8/255 | accuracy | attacked, paper | attacked, ours | images | l2 change of values, paper | "
+        "ours | images | sampling noise, taken out | l2 norm of the values | change / norm |",
+        "| --- " * 11 + "|",
     ]
-    exact, sampled = result["networks"]["harsanyinet"], result["networks"]["resnet"]
+    networks, paper = result["networks"], result["paper"]
+    rows = [(f"{words}, exact values", networks[name]) for name, (_, words, _) in OURS.items() if name in networks]
+    published = [paper["harsanyinet"]] * (len(rows) + 1) + [paper["resnet"]]
+    sampled = networks["resnet"]
+    exact = networks["harsanyinet"]
     first = {name: exact[f"{name}_of_the_first"] for name in ("l2_change", "l2_values")} | {"images": sampled["images"]}
-    resnet = f"ResNet-18 of a quarter of the width, {sampled['epochs']} epochs, sampled values"
-    for name, row, published in (
-        ("HarsanyiCNN, presence gate, exact values", exact, result["paper"]["harsanyinet"]),
-        ("the same, the images of the ResNet's values", exact | first, result["paper"]["harsanyinet"]),
-        (resnet, sampled, result["paper"]["resnet"]),
-    ):
+    rows.append(("the first of these, the images of the ResNet's values", exact | first))
+    rows.append((f"ResNet-18 of a quarter of the width, {sampled['epochs']} epochs, sampled values", sampled))
+    for (name, row), (attacked, change) in zip(rows, published, strict=True):
         lines.append(
-            f"| {name} | {row['accuracy']:.2f} | {published[0]:.2f} | {row['accuracy_attacked']:.2f} | "
-            f"{published[1]:.2f} | {row['l2_change']:.2f} | {row['images']} | {row['l2_noise']:.2f} | "
-            f"{row['l2_values']:.2f} | {row['l2_change'] / row['l2_values']:.2f} |"
+            f"| {name} | {row['accuracy']:.2f} | {attacked:.2f} | {row['accuracy_attacked']:.2f} | "
+            f"{row.get('images_attacked', 2000):,} | {change:.2f} | {row['l2_change']:.2f} | {row['images']} | "
+            f"{row['l2_noise']:.2f} | {row['l2_values']:.2f} | {row['l2_change'] / row['l2_values']:.2f} |"
         )
     return "\n".join(lines)
 
 
 EXPERIMENTS = {
     "robustness": Experiment(
-        "Attacked by FGSM at 8/255: accuracy on 2,000 test images and how far the values of the true class move.",
-        lambda quick: [{"network": n} for n in ("harsanyinet", "resnet")],
+        "Attacked by FGSM at 8/255: accuracy on test images and how far the values of the true class move.",
+        lambda quick: [{"network": n} for n in (*OURS, "resnet")],
         _robustness,
         _robustness_summary,
         _robustness_text,

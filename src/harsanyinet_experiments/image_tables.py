@@ -185,8 +185,17 @@ def _sampling_error(cell: Cell, models: Path, quick: bool) -> Record:
 
 
 ORDERS = {"mnist": [100, 500, 1000, 5000, 10000], "cifar10": [100, 500, 1000]}
-SAMPLED = (("mnist", "paper"), ("cifar10", "paper"), ("cifar10", "default"))
-SAMPLED_NAMES = {"paper": "the paper's block", "default": "presence gate"}
+SAMPLED = {
+    ("mnist", "paper"): 1,
+    ("cifar10", "paper"): 1,
+    ("cifar10", "default"): 1,
+    ("cifar10", "masked"): 5,
+}  # images
+SAMPLED_NAMES = {
+    "paper": "the paper's block",
+    "default": "presence gate",
+    "masked": "presence gate, trained with masks",
+}
 PAPER_SAMPLING = {"mnist": {"5000": 0.017, "10000": 0.012}, "cifar10": {"5000": 0.007, "10000": 0.004}}
 
 
@@ -344,7 +353,7 @@ EXPERIMENTS = {
     "image-sampling-error": Experiment(
         "Distance between our values and permutation sampling, whose own error it is: it falls with the root of the "
         "number of orders.",
-        lambda quick: [{"dataset": d, "network": n, "image": 0} for d, n in SAMPLED],
+        lambda quick: [{"dataset": d, "network": n, "image": i} for (d, n), m in SAMPLED.items() for i in range(m)],
         _sampling_error,
         _sampling_summary,
         _sampling_text,
