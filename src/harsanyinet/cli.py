@@ -63,8 +63,8 @@ def _parser() -> argparse.ArgumentParser:
     reproduce.add_argument(
         "name",
         help="table1, table2, convergence, sparsity, examples, training-cost, depth, depth-choice, image-table1, "
-        "image-tau, image-maps, receptive-fields, image-sampling-error, image-training-cost, robustness, "
-        "image-sparsity, backbone, or all",
+        "image-tau, image-stems, image-maps, receptive-fields, image-sampling-error, image-training-cost, robustness, "
+        "image-sparsity, image-insertion, image-seeds, backbone, or all",
     )
     reproduce.add_argument("-o", "--out", type=Path, default=Path("results"), help="folder (default: results)")
     reproduce.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")

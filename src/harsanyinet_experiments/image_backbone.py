@@ -22,18 +22,27 @@ from harsanyinet_experiments.experiment import Experiment
 from harsanyinet_experiments.runner import Cell, Record
 from harsanyinet_experiments.scoring import some_rows
 
-SETTINGS: dict[str, Any] = {"size": 160, "stage": 7}
+SETTINGS: dict[str, dict[str, Any]] = {"late": {"size": 160, "stage": 7}, "early": {"size": 128, "stage": 3}}
 METHODS = {
     "linear": "linear probe on the pooled features",
     "cnn": "plain CNN on the map",
     "harsanyinet": "HarsanyiCNN on the map, presence gate",
+    "paper": "HarsanyiCNN on the map, the paper's block",
+    "early": "HarsanyiCNN on the map of the third stage, presence gate",
 }
 PAPER = {"Flowers-102": (95.48, "ResNet-50", 97.9), "COVIDx": (96.75, "COVID-Net CXR-2", 96.3)}
-HEAD: dict[str, Any] = {"gate": "presence", "groups": 4, "channels": 64, "n_blocks": 3}
+HEADS: dict[str, dict[str, Any]] = {
+    "harsanyinet": {"gate": "presence", "groups": 4, "channels": 64, "n_blocks": 3},
+    "paper": {"gate": "activation", "channels": 64, "n_blocks": 3, "beta": 1000.0, "gamma": 1.0},
+    "early": {
+        "gate": "presence", "groups": 2, "channels": [96, 96, 192, 192], "n_blocks": 4, "strides": [1, 2, 1, 1]
+    },
+}  # fmt: skip
+MASKED = 0.3  # of the images, under the presence gate
 
 
-def _features(data: ImageSplit, models: Path) -> tuple[NDArray[Any], NDArray[Any], EfficientNetLite]:
-    net = EfficientNetLite(**SETTINGS)
+def _features(data: ImageSplit, models: Path, which: str) -> tuple[NDArray[Any], NDArray[Any], EfficientNetLite]:
+    net = EfficientNetLite(**SETTINGS[which])
     return (
         cached_features(data.train, net, models / "features"), cached_features(data.test, net, models / "features"), net
     )  # fmt: skip
@@ -72,19 +81,22 @@ class _Probe(nn.Module):
 
 def _backbone(cell: Cell, models: Path, quick: bool) -> Record:
     data = image_paper.load("cifar10", quick)
-    train, test, net = _features(data, models)
     k, method = len(data.class_names), cell["method"]
+    train, test, net = _features(data, models, "early" if method == "early" else "late")
     sample = torch.tensor(np.asarray(train[:5000]), dtype=torch.float32)
     mean, scale = sample.mean((0, 2, 3)), sample.std((0, 2, 3)).clamp_min(1e-3)
-    head = HarsanyiCNN(net.channels, net.cells, k, stem="map", **HEAD)
+    options = HEADS.get(method, HEADS["harsanyinet"])
+    head = HarsanyiCNN(net.channels, net.cells, k, stem="map", **options)
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        each = {"linear": _Probe(net.channels, k), "cnn": image_paper.PlainCNN(head), "harsanyinet": head}[method]
-    model = _Standard(each, mean, scale)
-    masked = 0.3 if method == "harsanyinet" else 0.0
+        each: nn.Module = head
+        if method in ("linear", "cnn"):
+            each = _Probe(net.channels, k) if method == "linear" else image_paper.PlainCNN(head)
+    model, presence = _Standard(each, mean, scale), each is head and head.gate == "presence"
     config = TrainingConfig(
         epochs=1 if quick else 20 if method == "linear" else 10, batch_size=128, learning_rate=5e-3,
-        schedule="onecycle", weight_decay=0.05, clip_norm=1.0, masked_share=masked,
+        schedule="onecycle", weight_decay=0.05, clip_norm=1.0, masked_share=MASKED if presence else 0.0,
+        apart_rate=0.01 if method == "paper" else None,
     )  # fmt: skip
 
     def loss(outputs: Tensor, y: Tensor) -> Tensor:
@@ -94,17 +106,27 @@ def _backbone(cell: Cell, models: Path, quick: bool) -> Record:
     history = fit_module(
         model, torch.from_numpy(np.array(train)), labels, loss=loss, config=config, n_players=head.n_players, seed=0
     )
-    with torch.no_grad():
-        rows = torch.split(torch.from_numpy(np.array(test)), 500)
-        right = torch.cat([model(some).argmax(1) for some in rows]).numpy() == data.y_test
+    model.eval()
     record: Record = {
-        "accuracy": 100 * float(right.mean()), "train_seconds": history.seconds, "epochs": config.epochs,
+        "accuracy": _accuracy(model, data, test), "train_seconds": history.seconds, "epochs": config.epochs,
         "n_parameters": sum(p.numel() for p in each.parameters()), "cells": list(net.cells),
         "channels": net.channels, "pixels_per_cell": net.window, "resized_to": list(net.size),
     }  # fmt: skip
-    if method == "harsanyinet":
+    if each is head:
+        present = torch.from_numpy(np.random.default_rng(0).random((len(test), head.n_players)) >= 0.5)
+        record["accuracy_half_hidden"] = _accuracy(model, data, test, present)
         record |= _errors(model.double(), data, test, 2 if quick else 20)
     return record
+
+
+def _accuracy(model: _Standard, data: ImageSplit, test: NDArray[Any], present: Tensor | None = None) -> float:
+    """On the test images, in per cent."""
+    with torch.no_grad():
+        parts = [
+            model(torch.from_numpy(np.array(test[rows])), present=None if present is None else present[rows]).argmax(1)
+            for rows in np.split(np.arange(len(test)), range(500, len(test), 500))
+        ]
+    return 100 * float((torch.cat(parts).numpy() == data.y_test).mean())
 
 
 def _errors(model: _Standard, data: ImageSplit, test: NDArray[Any], n_images: int) -> Record:
@@ -122,26 +144,33 @@ def _errors(model: _Standard, data: ImageSplit, test: NDArray[Any], n_images: in
         x.abs().sum(1).flatten(1).numpy(),
         data.y_test[rows],
     )
-    return {"rmse_float64": error, "rmse_of_zero": zero, "max_logit": largest}
+    spectrum = [round(float(share), 4) for share in ex.order_spectrum()]
+    return {"rmse_float64": error, "rmse_of_zero": zero, "max_logit": largest, "order_spectrum": spectrum}
 
 
 def _summary(records: list[Record]) -> dict[str, Any]:
     rows = {record["cell"]["method"]: {k: v for k, v in record.items() if k != "cell"} for record in records}
-    return {"paper": PAPER, "backbone": {"name": "EfficientNet-Lite0", **SETTINGS}, "methods": rows}
+    return {"paper": PAPER, "backbone": {"name": "EfficientNet-Lite0", **SETTINGS}, "heads": HEADS, "methods": rows}
 
 
 def _text(result: dict[str, Any]) -> str:
     lines = [
-        "| CIFAR-10 on frozen features | accuracy | weights trained | epochs, minutes | error on 12-cell sub-games, "
-        "float64 | max abs(logit) |",
-        "| --- " * 6 + "|",
+        "| CIFAR-10 on frozen features | cells, each sees of 32 x 32 pixels | accuracy | half of the cells hidden | "
+        "weights trained | epochs, minutes | error on 12-cell sub-games, float64 | max abs(logit) | "
+        "from single cells, % | from sets of more than half of the cells, % |",
+        "| --- " * 10 + "|",
     ]
     for method, row in result["methods"].items():
         error = f"{row['rmse_float64']:.2e}" if "rmse_float64" in row else ""
         largest = f"{row['max_logit']:.1f}" if "max_logit" in row else ""
+        hidden = f"{row['accuracy_half_hidden']:.2f}" if "accuracy_half_hidden" in row else ""
+        seen = round(min(32.0, 32 * row["pixels_per_cell"] / row["resized_to"][0]))
+        orders = row.get("order_spectrum", [])
+        parts = [f"{100 * sum(some):.0f}" if orders else "" for some in (orders[1:2], orders[len(orders) // 2 + 1 :])]
         lines.append(
-            f"| {METHODS[method]} | {row['accuracy']:.2f} | {row['n_parameters']:,} | {row['epochs']}, "
-            f"{row['train_seconds'] / 60:.1f} | {error} | {largest} |"
+            f"| {METHODS[method]} | {' x '.join(map(str, row['cells']))}, {seen} x {seen} | {row['accuracy']:.2f} | "
+            f"{hidden} | {row['n_parameters']:,} | {row['epochs']}, {row['train_seconds'] / 60:.1f} | {error} | "
+            f"{largest} | {parts[0]} | {parts[1]} |"
         )
     return "\n".join(lines)
 

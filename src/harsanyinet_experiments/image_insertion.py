@@ -31,7 +31,8 @@ METHODS = {
 }
 ESTIMATED = ("sampling", "kernel_shap_paired")
 STEPS = 32  # of a curve
-INSERTED = (("cifar10", "masked"),)
+INSERTED = (("mnist", "paper"), ("cifar10", "paper"), ("cifar10", "masked"))
+SEEDS = (("mnist", "paper"),)  # networks that are trained twice
 
 
 def insertion_masks(values: NDArray[Any], n_steps: int) -> NDArray[np.bool_]:
@@ -121,7 +122,7 @@ def _text(result: dict[str, Any]) -> str:
             for method, shown in METHODS.items():
                 whole, first = row["methods"][method], row["first"][method]
                 rows = f"{row['budget']:,}" if method in ESTIMATED else ""
-                shown = f"{shown} ({fast_epochs(row)} epochs)" if method == "fast_shap" else shown
+                shown = f"{shown} (epochs: {fast_epochs(row)})" if method == "fast_shap" else shown
                 areas = [
                     f"{each[name]['area']:.3f} ± {each[name]['standard_error'] or 0:.3f}"
                     for each in (whole, first)
@@ -156,6 +157,45 @@ def _draw(result: dict[str, Any]) -> dict[str, Any]:
     return figures
 
 
+# Two seeds --------------------------------------------------------------------------------------------------------
+
+
+def _seeds(cell: Cell, models: Path, quick: bool) -> Record:
+    dataset = cell["dataset"]
+    data = image_paper.load(dataset, quick)
+    rows = some_rows(len(data.test), 3 if quick else 500)
+    labels, maps, right = data.y_test[rows].astype(int), [], []
+    for seed in (0, 1):
+        model = image_paper.trained(data, dataset, cell["network"], models, quick, seed).model
+        maps.append(model.explain(data.test[rows]).values[np.arange(len(rows)), :, labels])
+        right.append(image_paper.accuracy(model, data))
+    each = [np.corrcoef(a, b)[0, 1] for a, b in zip(*maps, strict=True)]
+    kept = [np.argsort(-values, axis=1)[:, : values.shape[1] // 10] for values in maps]
+    shared = [len(np.intersect1d(a, b)) / len(a) for a, b in zip(*kept, strict=True)]
+    return {
+        "images": len(rows), "accuracy": right, "cells": maps[0].shape[1],
+        "correlation": float(np.corrcoef(maps[0].ravel(), maps[1].ravel())[0, 1]),
+        "correlation_of_an_image": float(np.median(each)), "shared_tenth": float(np.mean(shared)),
+    }  # fmt: skip
+
+
+def _seeds_text(result: dict[str, Any]) -> str:
+    lines = [
+        "| dataset | network | accuracy of the two | images | correlation of all values | of one image, median | "
+        "strongest tenth of the cells, in common, % | by chance |",
+        "| --- " * 8 + "|",
+    ]
+    for dataset, networks in result["datasets"].items():
+        for network, row in networks.items():
+            accuracy = ", ".join(f"{one:.2f}" for one in row["accuracy"])
+            lines.append(
+                f"| {DATASETS[dataset]} | {NETWORKS[network]} | {accuracy} | {row['images']} | "
+                f"{row['correlation']:.3f} | {row['correlation_of_an_image']:.3f} | {100 * row['shared_tenth']:.0f} | "
+                f"10 |"
+            )
+    return "\n".join(lines)
+
+
 EXPERIMENTS = {
     "image-insertion": Experiment(
         "The probability of the class that the network sees in the whole image, while the cells of z0 are put in, or "
@@ -165,5 +205,12 @@ EXPERIMENTS = {
         _summary,
         _text,
         _draw,
+    ),
+    "image-seeds": Experiment(
+        "How far the maps of two networks agree that differ by their seed alone: values of the true class.",
+        lambda quick: [{"dataset": d, "network": n} for d, n in SEEDS],
+        _seeds,
+        _summary,
+        _seeds_text,
     ),
 }

@@ -194,7 +194,9 @@ def _robustness_text(result: dict[str, Any]) -> str:
     exact = networks["harsanyinet"]
     first = {name: exact[f"{name}_of_the_first"] for name in ("l2_change", "l2_values")} | {"images": sampled["images"]}
     rows.append(("the first of these, the images of the ResNet's values", exact | first))
-    rows.append((f"ResNet-18 of a quarter of the width, {sampled['epochs']} epochs, sampled values", sampled))
+    rows.append(
+        (f"ResNet-18, a quarter of the width and {sampled['epochs']} epochs for want of hours, sampled values", sampled)
+    )
     for (name, row), (attacked, change) in zip(rows, published, strict=True):
         lines.append(
             f"| {name} | {row['accuracy']:.2f} | {attacked:.2f} | {row['accuracy_attacked']:.2f} | "

@@ -32,18 +32,18 @@ def experiments() -> dict[str, Experiment]:
     """All experiments by name."""
     from harsanyinet_experiments import (
         image_backbone,
+        image_choices,
         image_figures,
         image_insertion,
         image_robustness,
         image_tables,
-        image_tau,
         tabular_depth,
         tabular_figures,
         tabular_tables,
     )
 
     tables = (tabular_tables, tabular_figures, tabular_depth)
-    images = (image_tables, image_robustness, image_tau, image_figures, image_insertion, image_backbone)
+    images = (image_tables, image_robustness, image_choices, image_figures, image_insertion, image_backbone)
     return {name: experiment for part in (*tables, *images) for name, experiment in part.EXPERIMENTS.items()}
 
 

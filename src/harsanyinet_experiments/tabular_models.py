@@ -61,14 +61,15 @@ def default_truth(model: HarsanyiClassifier, data: Coded, rows: NDArray[np.intp]
     return true_class(model.explain(some).values, labels), truth(games, labels, data.n_players)
 
 
-def fast_shap(
-    game: Any, data: Coded, x: Tensor, *, seed: int, quick: bool, shown: int = 600_000, **options: Any
-) -> FastSHAP:
-    """FastSHAP with its authors' explainer, which is shown so many training rows x, each with 16 coalitions."""
-    epochs = 1 if quick else math.ceil(shown / len(x))
+MOST_SHOWN, PATIENT = 6_000_000, 60_000  # training rows: at most, and without gain, when FastSHAP is trained
+
+
+def fast_shap(game: Any, data: Coded, x: Tensor, *, seed: int, quick: bool, **options: Any) -> FastSHAP:
+    """FastSHAP with its authors' explainer and 16 coalitions per row and epoch, until it stops improving."""
+    epochs = 1 if quick else math.ceil(MOST_SHOWN / len(x))
     method = FastSHAP(
         game, data.n_players, options.pop("n_outputs", data.n_classes), coalitions=16, learning_rate=1e-3,
-        batch_size=128, epochs=epochs, patience=max(10, epochs // 10), seed=seed, progress=False, **options,
+        batch_size=128, epochs=epochs, patience=max(10, PATIENT // len(x)), seed=seed, progress=False, **options,
     )  # fmt: skip
     return method.fit(x)
 

@@ -217,6 +217,8 @@ def _table2(cell: Cell, models: Path, quick: bool) -> Record:
         "mean_abs_logit": float(np.abs(total).mean()),
         "fast_shap_rows": fast.rows_,
         "fast_shap_seconds": round(fast.seconds_, 1),
+        "fast_shap_epochs": len(fast.history_.train_loss),
+        "fast_shap_converged": len(fast.history_.train_loss) < fast.config.epochs,
     }
 
 
@@ -234,7 +236,7 @@ def _default_explained(
         return torch.from_numpy(model.decision_function(some, present.numpy())).float().view(len(rows), -1)
 
     fast = fast_shap(
-        game, data, x[: len(data.x)], seed=seed, quick=quick, shown=300_000, n_outputs=n_outputs,
+        game, data, x[: len(data.x)], seed=seed, quick=quick, n_outputs=n_outputs,
         explainer=Shown(data.n_players, n_outputs, seed),
     )  # fmt: skip
     values, exact = default_truth(model, data, rows)
@@ -265,8 +267,9 @@ def _table2_summary(records: list[Record]) -> dict[str, Any]:
             for name in cells[0]["rmse"]
             if (each := [cell["rmse"][name] for cell in cells])
         }
-        for name in ("gap_as_is", "mean_abs_logit", "fast_shap_rows", "fast_shap_seconds"):
+        for name in ("gap_as_is", "mean_abs_logit", "fast_shap_rows", "fast_shap_seconds", "fast_shap_epochs"):
             row[name] = None if cells[0][name] is None else float(np.mean([cell[name] for cell in cells]))
+        row["fast_shap_not_converged"] = sum(not cell["fast_shap_converged"] for cell in cells)
         rows.setdefault(dataset, {})[network] = row
     return {"paper": paper.PAPER_ERRORS, "datasets": rows}
 
@@ -290,6 +293,9 @@ def _table2_text(result: dict[str, Any]) -> str:
                 if name not in row["rmse"]:  # no rule says how DeepSHAP goes through a table of bins
                     continue
                 mine = row["rmse"][name]["mean"]
+                if name == "fast_shap":
+                    short = row["fast_shap_not_converged"]
+                    text += f", {row['fast_shap_epochs']:.0f} epochs" + (f", {short} not converged" if short else "")
                 published = result["paper"][dataset].get(name.removesuffix("_as_is")) if network != "default" else None
                 lines.append(
                     f"| {DATASETS[dataset]} | {NETWORKS[network]} | {text} | "

@@ -23,7 +23,7 @@ from harsanyinet_experiments import image_backbone, image_figures, image_paper, 
 
 NAMES = (
     "image-table1", "image-sampling-error", "image-training-cost", "robustness", "image-maps", "receptive-fields",
-    "image-sparsity", "image-tau", "image-insertion", "backbone",
+    "image-sparsity", "image-tau", "image-stems", "image-insertion", "image-seeds", "backbone",
 )  # fmt: skip
 
 
@@ -43,8 +43,10 @@ def tiny(monkeypatch):
     monkeypatch.setattr(image_paper, "load", small)
     for options in image_tables.COST_NETWORKS.values():
         monkeypatch.setitem(options, "channels", 8)
-    monkeypatch.setattr(image_backbone, "SETTINGS", {"size": 32, "stage": 4})
-    monkeypatch.setitem(image_backbone.HEAD, "channels", 8)
+    small_features = {"late": {"size": 32, "stage": 4}, "early": {"size": 32, "stage": 3}}
+    monkeypatch.setattr(image_backbone, "SETTINGS", small_features)
+    for options in image_backbone.HEADS.values():
+        monkeypatch.setitem(options, "channels", 8)
 
 
 def check_table1(found):
@@ -90,9 +92,10 @@ def test_every_experiment_on_images_runs_and_resumes(name, tmp_path, capsys):
     if name == "image-insertion":
         check_curves(found["datasets"]["cifar10"]["masked"]["first"])
     if name == "backbone":
-        row = found["methods"]["harsanyinet"]
-        assert row["rmse_float64"] < 1e-12 * max(1.0, row["max_logit"])
-        assert row["rmse_of_zero"] > 1e-6
+        for head in image_backbone.HEADS:
+            row = found["methods"][head]
+            assert row["rmse_float64"] < 1e-12 * max(1.0, row["max_logit"]), head
+            assert row["rmse_of_zero"] > 1e-6, head
     lines = (tmp_path / f"{stem}.jsonl").read_text()
     assert main(["reproduce", name, "--quick", "-o", str(tmp_path)]) == 0
     assert (tmp_path / f"{stem}.jsonl").read_text() == lines
