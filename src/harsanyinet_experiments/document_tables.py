@@ -231,17 +231,6 @@ def images(result: dict[str, Any]) -> str:
 
 # Sentences ----------------------------------------------------------------------------------------------------------
 
-
-def mapped_network(result: dict[str, Any]) -> str:
-    """What the network of the front page's maps reaches, and how much of it single cells say."""
-    row = result["datasets"]["cifar10"]["masked"]
-    return (
-        f"The network of these maps knows {row['accuracy']:.1f} % of the test images, "
-        f"{row['accuracy_half_hidden']:.1f} % with half of the cells hidden; "
-        f"{100 * row['order_spectrum'][1]:.0f} % of the strength of its interactions is that of single cells."
-    )
-
-
 SHOWN = {
     "catboost": "CatBoost",
     "lightgbm": "LightGBM",
@@ -390,7 +379,6 @@ TABLES = {
     "bench_noise": noise,
     "bench_defaults": defaults,
     "reproduce_image_table1, in short": images,
-    "reproduce_image_table1, in a sentence": mapped_network,
     "bench_accuracy, where we lose": accuracy_lost,
     "bench_defaults, where we lose": defaults_lost,
     "bench_large, where we lose": large_lost,
