@@ -165,8 +165,8 @@ def _text(result: dict[str, Any]) -> str:
         largest = f"{row['max_logit']:.1f}" if "max_logit" in row else ""
         hidden = f"{row['accuracy_half_hidden']:.2f}" if "accuracy_half_hidden" in row else ""
         seen = round(min(32.0, 32 * row["pixels_per_cell"] / row["resized_to"][0]))
-        orders = row.get("order_spectrum", [])
-        parts = [f"{100 * sum(some):.0f}" if orders else "" for some in (orders[1:2], orders[len(orders) // 2 + 1 :])]
+        orders = row.get("order_spectrum")
+        parts = [f"{100 * share:.0f}" for share in image_paper.shares_by_size(orders)] if orders else ["", ""]
         lines.append(
             f"| {METHODS[method]} | {' x '.join(map(str, row['cells']))}, {seen} x {seen} | {row['accuracy']:.2f} | "
             f"{hidden} | {row['n_parameters']:,} | {row['epochs']}, {row['train_seconds'] / 60:.1f} | {error} | "

@@ -17,8 +17,7 @@ from harsanyinet_experiments.runner import Cell, Record
 N_IMAGES, N_HELD_OUT, EPOCHS = 15_000, 5_000, 4  # of the training images: the first, and the last
 NAMES = {"formula": "the paper's formula, beta everywhere", "code": "the authors' code, beta = 1 in the gate"}
 
-
-_GROUPS: dict[str, Any] = {"channels": [64, 64, 128, 128, 128], "n_blocks": 5, "strides": [1, 1, 2, 1, 1], "groups": 2}
+_GROUPS = {name: image_paper.MODELS["mnist"]["default"][name] for name in ("channels", "n_blocks", "strides", "groups")}
 _HIDDEN = image_paper.MODELS["cifar10"]["masked"]
 _BLOCK = image_paper.MODELS["cifar10"]["residual"]
 STEMS: dict[str, dict[str, Any]] = {
@@ -64,14 +63,14 @@ def _tau(cell: Cell, models: Path, quick: bool) -> Record:
 
 def _stem(cell: Cell, models: Path, quick: bool) -> Record:
     model, data = _fitted(STEMS[cell["network"]], cell["seed"], quick)
-    spectrum = model.explain(data.test[: 2 if quick else 10]).order_spectrum()
+    single, large = image_paper.shares_by_size(model.explain(data.test[: 2 if quick else 10]).order_spectrum().tolist())
     return {
         "accuracy": image_paper.accuracy(model, data),
         "accuracy_half_hidden": image_paper.accuracy(model, data, hidden=0.5),
         "train_seconds": model.history_.seconds,
         "pixels_per_cell": list(model.network_.pixels_per_cell),
-        "single_cells": float(spectrum[1]),
-        "large_sets": float(spectrum[len(spectrum) // 2 + 1 :].sum()),
+        "single_cells": single,
+        "large_sets": large,
     }
 
 

@@ -15,7 +15,8 @@ from harsanyinet.images.cnn import HarsanyiCNN
 from harsanyinet.peers import curve
 from harsanyinet_experiments import image_paper
 from harsanyinet_experiments.experiment import Experiment, nested
-from harsanyinet_experiments.image_figures import FAST_EPOCHS, NETWORKS, fast_epochs, fast_shap_of
+from harsanyinet_experiments.image_fast import fast_epochs, fast_shap_of
+from harsanyinet_experiments.image_figures import NETWORKS
 from harsanyinet_experiments.image_paper import DATASETS
 from harsanyinet_experiments.runner import Cell, Record
 from harsanyinet_experiments.scoring import some_rows
@@ -89,7 +90,7 @@ def _insertion(cell: Cell, models: Path, quick: bool) -> Record:
     return {
         "steps": STEPS, "budget": budget, "fast_shap_rows": fast.rows_,
         "fast_shap_epochs": len(fast.history_.train_loss),
-        "fast_shap_converged": len(fast.history_.train_loss) < FAST_EPOCHS,
+        "fast_shap_converged": fast.converged_,
         "methods": {name: _mean_curves(pairs) for name, pairs in curves.items()},
         "first": {name: _mean_curves(curves[name][:n_estimated]) for name in METHODS},
     }  # fmt: skip

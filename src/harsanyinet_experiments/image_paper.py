@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -135,6 +136,16 @@ def accuracy(model: HarsanyiImageClassifier, data: ImageSplit, hidden: float = 0
         whole = squares.reshape(-1, height, width).repeat(block, 1).repeat(block, 2)
         present = whole[:, : model.cells_[0], : model.cells_[1]].reshape(len(whole), -1)
     return 100 * float((model.predict(data.test, present=present) == data.y_test).mean())
+
+
+def shares_by_size(spectrum: Sequence[float]) -> tuple[float, float]:
+    """Of an order spectrum (P + 1,), the share of single cells and that of sets of more than half of the cells.
+
+    Examples:
+        >>> shares_by_size([0.0, 0.5, 0.25, 0.125, 0.125])
+        (0.5, 0.25)
+    """
+    return float(spectrum[1]), float(sum(spectrum[len(spectrum) // 2 + 1 :]))
 
 
 def standardised(model: HarsanyiImageClassifier, images: NDArray[Any]) -> Tensor:

@@ -145,9 +145,8 @@ def _table1_text(result: dict[str, Any]) -> str:
             )
             sees, zero = " x ".join(map(str, row["pixels_per_cell"])), row["rmse_of_zero"]
             share = f"{row['rmse_float64'] / zero:.2g}" if zero else ""
-            orders = row.get("order_spectrum", [])
-            single, large = orders[1:2], orders[len(orders) // 2 + 1 :]
-            parts = [f"{100 * sum(some):.0f}" if orders else "" for some in (single, large)]
+            orders = row.get("order_spectrum")
+            parts = [f"{100 * share:.0f}" for share in image_paper.shares_by_size(orders)] if orders else ["", ""]
             lines.append(
                 f"| {DATASETS[dataset]} | {NAMES[method]} | {row['size']} | {row['epochs']}, "
                 f"{row['train_seconds'] / 60:.2g} | {sees} | {published[0]:.2f} | {row['accuracy']:.2f} | {hidden} | "

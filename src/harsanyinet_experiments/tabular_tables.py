@@ -218,7 +218,7 @@ def _table2(cell: Cell, models: Path, quick: bool) -> Record:
         "fast_shap_rows": fast.rows_,
         "fast_shap_seconds": round(fast.seconds_, 1),
         "fast_shap_epochs": len(fast.history_.train_loss),
-        "fast_shap_converged": len(fast.history_.train_loss) < fast.config.epochs,
+        "fast_shap_converged": fast.converged_,
     }
 
 

@@ -283,6 +283,8 @@ def test_the_best_weights_are_kept_and_the_rate_is_halved():
     assert history.best_epoch == int(np.argmin(history.validation_loss))
     assert len(history.validation_loss) == min(60, history.best_epoch + 7)  # stopped
     assert len(history.validation_loss) < 60
+    assert method.converged_
+    assert not quick(epochs=1).fit(rows(60, 4)).converged_
     drops = sorted({b / a for a, b in pairwise(seen) if a != b})
     assert 0.5 in drops
     assert min(seen) >= 0.1

@@ -125,6 +125,7 @@ class FastSHAP:
         history_: Losses, best epoch and seconds.
         rows_: Rows put through the game in training, validation included.
         seconds_: Duration of the training.
+        converged_: Whether it ended because the validation error had stopped falling.
 
     Examples:
         >>> weight = torch.tensor([1.0, -2.0, 3.0])
@@ -184,6 +185,11 @@ class FastSHAP:
     def seconds_(self) -> float:
         """Duration of the training."""
         return self.history_.seconds
+
+    @property
+    def converged_(self) -> bool:
+        """Whether the error on the validation rows stopped falling before the last epoch that was allowed."""
+        return len(self.history_.train_loss) < self.config.epochs
 
     def fit(self, x_train: ArrayLike | Tensor, x_validation: ArrayLike | Tensor | None = None) -> Self:
         """Trains the explainer; the rows that will be scored do not belong in here.
