@@ -105,13 +105,13 @@ def _add_fit(fit: argparse.ArgumentParser) -> None:
         "--group", dest="groups", type=_group, action="append", metavar="NAME=COL,...",
         help="columns that are one player, such as those of a one-hot code; once for each player",
     )  # fmt: skip
-    fit.add_argument("--max-iter", type=int, metavar="N", help="trees (default: 1000)")
+    fit.add_argument("--max-iter", type=int, metavar="N", help="most trees (default: 1000 to 3000)")
     fit.add_argument(
         "--learning-rate", type=float, metavar="R", help="share of each tree's step that is taken (default: looked for)"
     )
     fit.add_argument("--max-order", type=int, metavar="N", help="most columns that may act together (default: 4)")
     fit.add_argument("--max-seconds", type=float, metavar="S", help="a time budget: the model so far when it is over")
-    fit.add_argument("--members", type=int, metavar="N", help="models whose outputs are averaged (default: 1 or 2)")
+    fit.add_argument("--members", type=int, metavar="N", help="models whose outputs are averaged (default: 1)")
     fit.add_argument(
         "--loss", choices=["squared", "absolute", "quantile", "poisson"], help="of a regression (default: squared)"
     )

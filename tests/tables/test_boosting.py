@@ -115,19 +115,59 @@ def test_outputs_of_full_rows_do_not_depend_on_anything_absent(kind):
     np.testing.assert_array_equal(other.outputs(given.bins), trees.outputs(given.bins))
 
 
+@pytest.mark.parametrize("absent", [0.0, 0.3])
 @pytest.mark.parametrize("kind", LOSSES)
-def test_outputs_while_boosting_are_those_of_the_trees(kind):
-    """Of the rows, and of the copies with absent players."""
-    booster = boosted(table(kind), kind, n_trees=30, redraw=12, copies=2)
+def test_outputs_while_boosting_are_those_of_the_trees(kind, absent):
+    """Of the rows, and of the copies with absent players: the last time that they were asked, and in the end."""
+    booster = boosted(table(kind, absent=absent), kind, n_trees=60, redraw=12, copies=3, growing_copies=2)
     scale = np.abs(booster.rows.output).max()
-    for rows in (booster.rows, booster.copies):
-        np.testing.assert_allclose(rows.output, booster.trees().outputs(rows.bins), 0, 1e-12 * scale)
-    gone = booster.copies.bins == 0
-    np.testing.assert_array_equal(gone[4], gone[5])  # columns of one player go together
-    assert 0.4 < gone.mean() < 0.6
+
+    def agree(rows: Rows, trees: Trees) -> None:
+        np.testing.assert_allclose(rows.output, trees.outputs(rows.bins), 0, 1e-12 * scale)
+
+    agree(booster.rows, booster.trees())
+    assert 30 < booster.seen < len(booster.shapes)
     assert len(booster.copies) == 2 * len(booster.rows)
-    present = np.where(gone, 0, np.tile(booster.rows.bins, 2))
-    np.testing.assert_array_equal(booster.copies.bins, present)
+    agree(booster.copies, booster.trees(booster.seen))
+    trees = booster.finish()
+    assert len(booster.copies) == 3 * len(booster.rows)
+    agree(booster.rows, trees)
+    agree(booster.copies, trees)
+
+
+@pytest.mark.parametrize("kind", LOSSES)
+def test_the_end_moves_only_what_is_said_without_some_players(kind):
+    """Rows with all players are answered as before, to the bit; without some of them answers are better than averages.
+
+    A player that stands for another says what the average over the other does not know.
+    """
+
+    def drawn(seed: int) -> Table:
+        bins = (made := table(kind, 1500, seed)).bins.copy()
+        bins[3] = bins[0]
+        return replace(made, bins=bins)
+
+    given = drawn(0)
+    booster = boosted(given, kind, n_trees=40, learning_rate=0.2, max_players=3)
+    before, n = booster.trees(), len(booster.shapes)
+    after = booster.finish()
+    assert len(after) > len(before)
+    for t in range(n):
+        full = ~before.shape(t).has_absent
+        np.testing.assert_array_equal(after.values[after.states_of(t)][full], before.values[before.states_of(t)][full])
+    for t in range(n, len(after)):
+        assert not after.values[after.states_of(t)][~after.shape(t).has_absent].any()
+    np.testing.assert_array_equal(after.outputs(given.bins), before.outputs(given.bins))
+    fresh, loss = drawn(1), LOSSES[kind]
+    present = np.arange(5) > 0
+    losses = [loss.mean(trees.outputs(fresh.bins, present), fresh.y, fresh.weight) for trees in (before, after)]
+    assert losses[1] < 0.99 * losses[0]
+
+
+def test_a_deadline_ends_the_end():
+    booster = boosted(table(), n_trees=10)
+    n = len(booster.shapes)
+    assert len(booster.finish(until=0.0)) == n
 
 
 @pytest.mark.parametrize("kind", ["squared", "binary", "multiclass"])
@@ -135,7 +175,7 @@ def test_trees_learn_and_subsets_mean_something(kind):
     """The loss falls on the rows, and with some players absent the outputs are better than the best constant."""
     given = table(kind, 2000)
     booster = boosted(given, kind, n_trees=60, learning_rate=0.2)
-    loss, trees = LOSSES[kind], booster.trees()
+    loss, trees = LOSSES[kind], booster.finish()
     fresh = table(kind, 2000, seed=1)
 
     def mean(present: list[bool]) -> float:
@@ -221,19 +261,28 @@ def test_leaves_without_curvature_are_quantiles(kind):
 
 
 @pytest.mark.parametrize("absent", [0.0, 0.5])
-@pytest.mark.parametrize("kind", LOSSES)
+@pytest.mark.parametrize("kind", ["squared", "binary", "poisson", "multiclass", "two targets"])
 def test_without_copies_absent_states_are_averages_of_leaves(kind, absent):
-    """Weighted by the training rows, over all answers of those who are absent; zero where no row is like that."""
-    given = table(kind, absent=absent)
-    trees = boosted(given, kind, copies=0).trees()
+    """Weighted by the training rows, over all answers of those who are absent; zero where no row is like that.
+
+    From there a step towards what rows say that miss a value.
+    """
+    given, loss = table(kind, absent=absent), LOSSES[kind]
+    trees = boosted(given, kind, copies=0, l2=2.0).trees()
+    output = np.tile(trees.base, (len(given.y), 1))
     for t, (shape, values, digits) in enumerate(each_tree(trees)):
-        weight = np.bincount(trees.states(given.bins, t), given.weight, shape.n_states)
+        state = trees.states(given.bins, t)
+        weight = np.bincount(state, given.weight, shape.n_states)
+        gradient, curvature = derivatives_by_hand(loss, output, given.y, given.weight)
         for s in np.flatnonzero(shape.has_absent)[1:]:
-            known = digits[:, s] > 0
+            known, own = digits[:, s] > 0, state == s
             matches = (digits[known] == digits[known, s][:, None]).all(0) & ~shape.has_absent
             total = weight[matches].sum()
             expected = (weight[matches, None] * values[matches]).sum(0) / total if total else np.zeros(values.shape[1])
+            g, h = gradient[own].sum(0), curvature[own].sum(0)
+            expected += 0.1 * np.clip(-(g + h * expected) / (h + 2.0), -loss.max_step, loss.max_step)
             np.testing.assert_allclose(values[s], expected, 1e-9, 1e-12, err_msg=f"tree {t}")
+        output += values[state]
 
 
 def test_one_player_needs_no_copies():

@@ -109,11 +109,11 @@ def test_columns_of_numbers_that_are_names():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"members": 0}, "members must be a positive integer or None, however: members=0"),
-        ({"members": 2.5}, "members must be a positive integer or None, however: members=2.5"),
-        ({"members": True}, "members must be a positive integer or None, however: members=True"),
-        ({"max_iter": 0}, "max_iter must be a positive integer, however: max_iter=0"),
-        ({"max_iter": "8"}, "max_iter must be a positive integer, however: max_iter='8'"),
+        ({"members": 0}, "members must be a positive integer, however: members=0"),
+        ({"members": 2.5}, "members must be a positive integer, however: members=2.5"),
+        ({"members": True}, "members must be a positive integer, however: members=True"),
+        ({"max_iter": 0}, "max_iter must be a positive integer or None, however: max_iter=0"),
+        ({"max_iter": "8"}, "max_iter must be a positive integer or None, however: max_iter='8'"),
         ({"learning_rate": 0.0}, "learning_rate must be positive or None, however: learning_rate=0.0"),
         ({"learning_rate": float("nan")}, "learning_rate must be positive or None, however: learning_rate=nan"),
         ({"max_depth": 9}, "max_depth must be an integer from 1 to 8, however: max_depth=9"),

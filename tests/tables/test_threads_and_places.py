@@ -281,4 +281,4 @@ def test_a_package_that_can_be_written_keeps_its_loops_beside_it(tmp_path):
     found = run(FIT, source=tmp_path).splitlines()
     beside = tmp_path / "harsanyinet" / "tables" / "__pycache__"
     assert found[0].split() == [str(beside)] * 2
-    assert list(beside.glob("kernels.look_up-*.nbi"))
+    assert list(beside.glob("kernels.tree_states-*.nbi"))

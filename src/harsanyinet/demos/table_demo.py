@@ -43,7 +43,7 @@ def run_demo(out: Path, *, say: Say, seed: int = 0, quick: bool = False) -> dict
         split = _head(split, 2000)
     say(f"Data: {split.name}, {len(split.train):,} rows to train on and {len(split.test):,} to test ({split.source})")
     start = time.perf_counter()
-    model = HarsanyiClassifier(max_iter=30 if quick else 1000, random_state=seed).fit(split.train, split.y_train)
+    model = HarsanyiClassifier(max_iter=30 if quick else None, random_state=seed).fit(split.train, split.y_train)
     seconds = time.perf_counter() - start
     accuracy = float((model.predict(split.test) == split.y_test.to_numpy()).mean())
     say(f"{len(model.trees_):,} trees in {seconds:.0f} s. Accuracy on the test rows: {100 * accuracy:.2f} %")

@@ -30,14 +30,18 @@ class Settings:
         least_gain: What a further question that the rows choose must gain in the mean of its leaves, in units of what
             a split of noise gains; less is left to gain where leaves have hardly a row to part.
         copies: Copies of the rows with players absent.
+        growing_copies: Of these, so many that choose questions; all of them teach what to say when players are absent.
         copy_trees: Share of the trees whose questions the copies choose.
         copy_players: Different players of a tree whose questions the copies choose.
         copy_start: Sum of the learning rates before the first of these: what rows with all players can learn from a
             column they should not learn from one that stands for it.
-        copy_rate: Learning rate of absent states, at most.
+        redraw: Trees after which absent players are drawn anew.
         extra_trees: Trees, as a share of those before, that learn from the copies alone.
         extra_rate: Their learning rate, at most.
-        redraw: Trees after which absent players are drawn anew.
+        rounds: Times that all trees are gone through in the end, to move what they say when players are absent; each
+            time by an equal share of the learning rate.
+        believed: Share of the model's own prediction in what the copies are to be told: it has less chance in it than
+            the target.
         sketch: Gradients of more outputs than these are mixed to as many before questions are scored.
         max_seconds: Time after which no tree is begun.
     """
@@ -53,15 +57,23 @@ class Settings:
     noise: float = 1.0
     least_gain: float = 0.0
     copies: int = 6
+    growing_copies: int = 2
     copy_trees: float = 0.3
     copy_players: int = 3
     copy_start: float = 3.0
-    copy_rate: float = 0.03
+    redraw: int = 50
     extra_trees: float = 0.3
     extra_rate: float = 0.1
-    redraw: int = 50
+    rounds: int = 3
+    believed: float = 0.8
     sketch: int = 5
     max_seconds: float | None = None
+
+    @property
+    def n_steps(self) -> int:
+        """Of a whole fit: trees that are added, and those that are gone through again."""
+        extra = round(self.extra_trees * self.n_trees) if self.copies else 0
+        return self.n_trees + extra + (self.rounds * (self.n_trees + extra) if self.copies else 0)
 
 
 @dataclass

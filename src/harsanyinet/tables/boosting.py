@@ -1,9 +1,9 @@
 """Boosting of trees whose "absent" branch is learned. Bins in, trees out; no frames, no files.
 
-The rows choose the questions of a tree and the values of the states in which nobody is absent. Copies of the rows, in
-which players are absent at random, teach the other states: these begin as the average of the tree's own leaves, and
-move towards what the copies say. Some trees are grown on the copies, so that a player who only stands for another is
-asked about, too; the last of them say nothing about rows with all their players.
+The rows choose the questions of a tree and the values of the states in which nobody is absent; the other states begin
+as the average of the tree's own leaves. Some trees are grown on copies of the rows in which players are absent at
+random, so that a player who only stands for another is asked about, too; the last of them say nothing about rows with
+all their players. When all trees are there, the copies teach them what to say when players are absent.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from tqdm import tqdm
 
 from harsanyinet.tables import kernels
 from harsanyinet.tables.boost_inputs import Rows, Settings, Table
+from harsanyinet.tables.copies import copied, draw_absent, evened
 from harsanyinet.tables.look_ups import LookUp, Paths, in_chunks
 from harsanyinet.tables.losses import Loss, quantiles_by_state
 from harsanyinet.tables.trees import Question, Trees, TreeShape
@@ -30,8 +31,7 @@ Masks = NDArray[np.bool_]
 CHUNK = 65_536  # rows whose sums are taken at a time
 ENOUGH_FOR_THREADS = 100_000  # rows times columns
 NORMALS = 1 << 17  # drawn once; noise begins anywhere among them
-KINDS = 16  # of copies, by how many players are absent
-MOST_EVENED = 20.0
+SELDOM = 8  # times as many trees until absent players are drawn anew when no questions are asked
 
 
 class Booster:
@@ -53,13 +53,12 @@ class Booster:
         self.pool: ThreadPoolExecutor | None = None
         self.base = loss.best_constant(table.y, table.weight)
         self.rows = Rows(table.bins, table.y, table.weight, np.tile(self.base, (len(table.y), 1)))
+        self.some_absent = bool((table.bins[table.n_bins > 2] == 0).any())
+        self.any_monotone = bool(table.monotone.any())
         self.copies: Rows | None = None
-        c = settings.copies
-        if c and self.n_players > 1:
-            self.copies = Rows(
-                np.empty((len(table.bins), c * len(table.y)), dtype=np.uint8), np.tile(table.y, (c, 1)),
-                np.tile(table.weight, c), np.empty((c * len(table.y), len(self.base))),
-            )  # fmt: skip
+        if settings.copies and self.n_players > 1:
+            self.copies = copied(table, min(settings.copies, settings.growing_copies), len(self.base))
+        self.drawn, self.seen = -1, 0  # the trees of the copies when players were last drawn, and of their outputs
         self.shapes: list[TreeShape] = []
         self.values: list[Array] = []
         self.distance = 0.0  # the sum of the learning rates
@@ -83,15 +82,13 @@ class Booster:
             for number in range(s.n_trees):
                 if s.max_seconds is not None and time.monotonic() - started > s.max_seconds:
                     break
-                if self.copies is not None and number % s.redraw == 0:
-                    self._redraw(self.copies)
                 self._add_tree(s.learning_rate * (1 + number * s.quickening))
                 if bar is not None:
                     bar.update()
                 if held is None:
                     continue
-                kernels.tree_states(held.bins, 0, len(held), *self.shapes[-1].steps, held.state)
-                kernels.add_values(0, len(held), held.state, self.values[-1], held.output)
+                self._into_states(held, self.shapes[-1])
+                self._add(held, self.values[-1])
                 losses.append(self.loss.mean(held.output, held.y, held.weight))
                 if patience is not None and len(losses) - 1 - int(np.argmin(losses)) >= patience:
                     break
@@ -106,17 +103,25 @@ class Booster:
             until: When to stop, by `time.monotonic`.
         """
         self.shapes, self.values = self.shapes[:n_trees], self.values[:n_trees]
-        n_full = len(self.shapes)
-        if self.copies is not None and n_full:
-            with self._threads():
-                for number in range(round(self.settings.extra_trees * n_full)):
-                    if until is not None and time.monotonic() > until:
-                        break
-                    if number % self.settings.redraw == 0:
-                        self._redraw(self.copies)
-                    self._add_extra_tree(self.copies, n_full)
-                    if bar is not None:
-                        bar.update()
+        n_full, s = len(self.shapes), self.settings
+        if self.copies is None or not n_full:
+            return self.trees()
+        self.copies = copies = copied(self.table, s.copies, len(self.base))
+        with self._threads():
+            self.rows.output[:] = self._outputs(self.table.bins)
+            self._derive(self.rows)
+            copies.y = np.tile(self.loss.mixed(self.table.y, self.rows.output, s.believed), (s.copies, 1))
+            for number in _until(round(s.extra_trees * n_full), bar, until):
+                if number % s.redraw == 0:
+                    self._redraw(copies)
+                self._add_extra_tree(copies, n_full)
+            n = len(self.shapes)
+            for number in _until(s.rounds * n, bar, until):
+                if number % n == 0:
+                    order = self.draw.permutation(n)
+                if number % n % (SELDOM * s.redraw) == 0:
+                    self._redraw(copies)
+                self._move(copies, int(order[number % n]), s.learning_rate / s.rounds)
         return self.trees()
 
     def trees(self, first: int | None = None) -> Trees:
@@ -137,8 +142,10 @@ class Booster:
     def _add_tree(self, rate: float) -> None:
         """Chooses the questions of a tree, then the values of its states, and takes the step."""
         s = self.settings
-        on_copies = self.copies is not None and self.distance > s.copy_start and self.draw.random() < s.copy_trees
-        source = self.copies if on_copies and self.copies is not None else self.rows
+        source = self.rows
+        if self.copies is not None and self.distance > s.copy_start and self.draw.random() < s.copy_trees:
+            source = self.copies
+            self._follow(source)
         noise = s.noise / (1 + np.exp(self.distance - np.log(len(self.rows))))
         shape = TreeShape.of(self._questions(source, noise), self.table.player_of)
         values = self._values(shape, rate)
@@ -146,19 +153,25 @@ class Booster:
         self.shapes.append(shape)
         self.values.append(values)
         self._step(self.rows, values)
-        if self.copies is not None:
-            self._step(self.copies, values)
 
     def _add_extra_tree(self, copies: Rows, n_full: int) -> None:
         """A tree that the copies grow and that says nothing about rows with all its players."""
         shape = TreeShape.of(self._questions(copies, 0.0, n_full), self.table.player_of)
         s = self.settings
-        values = min(s.learning_rate, s.extra_rate) * self._steps(copies, self._sums(copies, shape), 0.0)
-        values[~shape.has_absent] = 0.0
-        values = self._tidied(values, shape)
         self.shapes.append(shape)
-        self.values.append(values)
-        self._step(copies, values)
+        self.values.append(np.zeros((shape.n_states, len(self.base))))
+        self._move(copies, len(self.shapes) - 1, min(s.learning_rate, s.extra_rate))
+
+    def _move(self, copies: Rows, t: int, rate: float) -> None:
+        """A step towards what the copies say of the states of a tree in which players are absent."""
+        shape, before = self.shapes[t], self.values[t]
+        sums = self._sums(copies, shape)
+        if self.some_absent:  # rows that miss a value are in these states, too
+            sums += self._sums(self.rows, shape)
+        moved = before + rate * self._steps(copies, sums, 0.0)
+        self.values[t] = self._tidied(np.where(shape.has_absent[:, None], moved, before), shape)
+        for rows in (copies, self.rows) if self.some_absent else (copies,):
+            self._step(rows, self.values[t] - before)
 
     # Questions ------------------------------------------------------------------------------------------------------
 
@@ -201,11 +214,8 @@ class Booster:
             inside[table.player_of[column]] = True
             n_leaves = kernels.descend(source.bins[column], threshold, rows, leaf)
         best = _score(stats, leaf, n_leaves, s.l2)
+        columns = self._askable(inside, open_players, most)
         for _ in range(s.depth - len(questions)):
-            may = inside | (open_players & (inside.sum() < most))
-            if table.allowed is not None:
-                may &= inside | table.allowed(inside)
-            columns = np.flatnonzero(may[table.player_of] & (table.n_bins > 2))
             if not len(columns):
                 break
             scores = self._scores(source, columns, rows, leaf, stats, n_leaves)
@@ -217,10 +227,21 @@ class Booster:
             if source is self.rows and questions and gain < s.least_gain * n_leaves:
                 break
             self.gains[player] += gain
-            best, inside[player] = score, True
+            best = score
+            if not inside[player]:
+                inside[player] = True
+                columns = self._askable(inside, open_players, most)
             questions.append((column, threshold))
             n_leaves = kernels.descend(source.bins[column], threshold, rows, leaf)
         return questions
+
+    def _askable(self, inside: Masks, open_players: Masks, most: int) -> Array:
+        """The columns that a tree of these players may ask about next."""
+        table = self.table
+        may = inside | open_players if inside.sum() < most else inside
+        if table.allowed is not None:
+            may = may & (inside | table.allowed(inside))
+        return np.flatnonzero(may[table.player_of] & (table.n_bins > 2))
 
     def _inherited(self, n_trees: int) -> tuple[list[Question], int]:
         """Some questions of an earlier tree, at most all but two, and the player among them that is to be absent."""
@@ -228,7 +249,7 @@ class Booster:
         if not len(shape.players):
             return [], 0
         players = self.draw.permutation(shape.players)
-        gone, kept = int(players[0]), players[1 : 1 + int(self.draw.integers(1, 3))]
+        gone, kept = int(players[0]), players[1 : 1 + int(self.draw.integers(0, 2))]
         of = self.table.player_of[shape.columns]
         asked = [int(np.flatnonzero(of == gone)[0]), *np.flatnonzero(np.isin(of, kept)).tolist()]
         asked = asked[: max(1, self.settings.depth - 2)]
@@ -275,7 +296,7 @@ class Booster:
 
     def _values(self, shape: TreeShape, rate: float) -> Array:
         """The values of all states of a tree, (states, K)."""
-        s, absent = self.settings, shape.has_absent
+        absent = shape.has_absent
         sums = self._sums(self.rows, shape)
         values = rate * self._steps(self.rows, sums, 0.0)
         values[absent] = 0.0
@@ -284,16 +305,14 @@ class Booster:
         kernels.average_absent(total, weight, shape.sizes)
         reached = absent & (weight > 0)
         values[reached] = total[reached] / weight[reached, None]
-        if self.copies is not None:
-            more = self._sums(self.copies, shape) + sums  # rows that miss a value are in these states, too
-            step = self._steps(self.copies, more, values)
-            values[absent] += min(rate, s.copy_rate) * step[absent]
+        if self.some_absent:  # rows that miss a value say more
+            values[absent] += rate * self._steps(self.rows, sums, values)[absent]
         return self._tidied(values, shape)
 
     def _tidied(self, values: Array, shape: TreeShape) -> Array:
         """Values that keep what is promised: nothing when everybody is absent, and monotone columns."""
         values[0] = 0.0
-        return _monotone(values, shape, self.table.monotone) if self.table.monotone.any() else values
+        return _monotone(values, shape, self.table.monotone) if self.any_monotone else values
 
     def _steps(self, rows: Rows, sums: Array, already: Any) -> Array:
         """How far the outputs of each state should move, (states, K), beyond what is added already."""
@@ -303,15 +322,15 @@ class Booster:
             weight = sums[:, :1]
             found = quantiles_by_state(rows.state, len(sums), rows.y - rows.output, rows.weight, self.loss.quantile)
             return np.asarray((found - already) * weight / (weight + l2))
-        step = -(gradient + curvature * already) / (curvature + l2)
-        return np.asarray(np.clip(step, -self.loss.max_step, self.loss.max_step))
+        step: Array = -(gradient + curvature * already) / (curvature + l2)
+        return step if np.isinf(self.loss.max_step) else np.clip(step, -self.loss.max_step, self.loss.max_step)
 
     def _sums(self, source: Rows, shape: TreeShape) -> Array:
         """(states, 1 + 2 K): weight, gradients and curvatures of the rows in each state."""
+        self._into_states(source, shape)
         parts = np.zeros((-(-len(source) // CHUNK), shape.n_states, 1 + 2 * len(self.base)))
 
         def work(start: int, stop: int) -> None:
-            kernels.tree_states(source.bins, start, stop, *shape.steps, source.state)
             kernels.sums_by_state(
                 start, stop, source.state, source.weight, source.gradient, source.curvature, parts[start // CHUNK]
             )
@@ -319,14 +338,26 @@ class Booster:
         in_chunks(self.pool, len(source), CHUNK, work)
         return parts[0] if len(parts) == 1 else np.asarray(parts.sum(0))
 
-    def _step(self, rows: Rows, values: Array) -> None:
-        """Adds the values of the tree that the rows' states are of."""
+    def _into_states(self, rows: Rows, shape: TreeShape) -> None:
+        """Finds the state of each row in a tree."""
+
+        def work(start: int, stop: int) -> None:
+            kernels.tree_states(rows.bins, start, stop, *shape.steps, rows.state)
+
+        in_chunks(self.pool, len(rows), CHUNK, work)
+
+    def _add(self, rows: Rows, values: Array) -> None:
+        """Adds the values of the tree that the rows' states are of to their outputs."""
 
         def work(start: int, stop: int) -> None:
             kernels.add_values(start, stop, rows.state, values, rows.output)
-            self._derive_part(rows, start, stop)
 
         in_chunks(self.pool, len(rows), CHUNK, work)
+
+    def _step(self, rows: Rows, values: Array) -> None:
+        """The same, and the gradients that follow."""
+        self._add(rows, values)
+        self._derive(rows)
 
     def _derive(self, rows: Rows) -> None:
         in_chunks(self.pool, len(rows), CHUNK, lambda start, stop: self._derive_part(rows, start, stop))
@@ -339,45 +370,48 @@ class Booster:
 
     # Copies ---------------------------------------------------------------------------------------------------------
 
+    def _follow(self, copies: Rows) -> None:
+        """Brings the outputs of the copies up to date; from time to time with other players absent."""
+        if self.drawn < 0 or len(self.shapes) - self.drawn >= self.settings.redraw:
+            self._redraw(copies)
+            return
+        for shape, values in zip(self.shapes[self.seen :], self.values[self.seen :], strict=True):
+            self._into_states(copies, shape)
+            self._add(copies, values)
+        self._derive(copies)
+        self.seen = len(self.shapes)
+
     def _redraw(self, copies: Rows) -> None:
-        """Draws anew which players are absent from the copies: each with a chance that is drawn for each copy."""
-        n, m = len(self.rows), len(copies)
-        chance = self.draw.random(m, dtype=np.float32)
-        for player in range(self.n_players):
-            present = self.draw.random(m, dtype=np.float32) >= chance
-            for column in np.flatnonzero(self.table.player_of == player):
-                for i in range(0, m, n):
-                    np.multiply(self.table.bins[column], present[i : i + n], out=copies.bins[column, i : i + n])
-        copies.output[:] = self.base
-        if self.shapes:
-            every = np.arange(len(self.base))
-            tables = [values.T for values in self.values]
-            so_far = LookUp.of(Paths.to_all(self.shapes), [every] * len(tables), tables, len(every))
-            copies.output += so_far.apply(copies.bins, self.pool).T
-        copies.weight[:] = np.tile(self.table.weight, m // n)
+        """Draws anew which players are absent from the copies."""
+        draw_absent(copies, self.table, self.draw)
+        copies.output[:] = self._outputs(copies.bins)
         self._derive(copies)
-        copies.weight *= self._evened(copies)
+        copies.weight *= evened(copies, self.table)
         self._derive(copies)
+        self.drawn = self.seen = len(self.shapes)
 
-    def _evened(self, copies: Rows) -> Array:
-        """(B,) factors by which copies count alike however many players they miss.
+    def _outputs(self, bins: Array) -> Array:
+        """(B, K) what the trees so far say about rows."""
+        every, tables = np.arange(len(self.base)), [values.T for values in self.values]
+        so_far = LookUp.of(Paths.to_all(self.shapes), [every] * len(tables), tables, len(every))
+        return np.asarray(so_far.apply(bins, self.pool).T + self.base)
 
-        With many players absent targets are all but noise, whose gradients would drown those of the others.
-        """
-        heads = np.unique(self.table.player_of, return_index=True)[1]
-        absent = (copies.bins[heads] == 0).sum(axis=0)
-        kind = absent * KINDS // (self.n_players + 1)
-        noise = np.bincount(kind, (copies.gradient**2).sum(axis=1), KINDS)
-        weight = np.bincount(kind, copies.curvature.sum(axis=1), KINDS)
-        counts = np.bincount(kind, minlength=KINDS)
-        factor = np.divide(weight, noise, out=np.zeros(KINDS), where=noise > 0)
-        mean = (factor * counts).sum() / counts.sum()
-        return np.asarray(np.minimum(factor / mean, MOST_EVENED)[kind]) if mean > 0 else np.ones(len(kind))
+
+def _until(n: int, bar: tqdm[Any] | None, until: float | None) -> Iterator[int]:
+    """The numbers below n, as long as there is time."""
+    for number in range(n):
+        if until is not None and time.monotonic() > until:
+            return
+        yield number
+        if bar is not None:
+            bar.update()
 
 
 def _score(stats: Array, leaf: Array, n_leaves: int, l2: float) -> float:
     """What the leaves are worth, as `kernels.split_scores` counts it."""
-    sums = np.stack([np.bincount(leaf, column, n_leaves) for column in stats.T], axis=1)
+    sums = stats.sum(axis=0)[None]
+    if n_leaves > 1:
+        sums = np.stack([np.bincount(leaf, column, n_leaves) for column in stats.T], axis=1)
     return float(((sums[:, 1:] ** 2).sum(axis=1) / (sums[:, 0] + l2)).sum())
 
 

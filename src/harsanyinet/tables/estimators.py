@@ -27,7 +27,8 @@ class HarsanyiClassifier(ClassifierMixin, HarsanyiTable):  # type: ignore[misc]
     turned into NaN when the table is read. A category that was not there in `fit` counts as absent, with a warning.
 
     Args:
-        max_iter: Trees. About a quarter of them teach what to say from some of the columns, and nothing else.
+        max_iter: Trees, at most. About a quarter of them teach what to say from some of the columns, and nothing else.
+            None: 1,000, and up to three times as many where the learning rate that is found would else be large.
         learning_rate: Share of each tree's step that is taken. None: found by quick fits that watch rows held out.
         max_depth: Questions of a tree, at most; trees of fewer than 500 rows end where a question gains too little.
         max_order: The largest set of columns that may act together; 1 gives an additive model.
@@ -36,10 +37,9 @@ class HarsanyiClassifier(ClassifierMixin, HarsanyiTable):  # type: ignore[misc]
         max_samples: Share of the rows that choose the questions of a tree. None: 0.8, less of more than 200,000.
         max_features: Share of the columns that may be asked about in a tree. None: all, less of more than 200.
         copies: Copies of the rows, with columns absent, that teach what to say from some of the columns; shared out
-            among the members. None: six, fewer of more than 33,000 rows or five classes. Zero: no copies; then v(S) is
-            an average of leaves.
-        members: Models whose outputs are averaged; more than one tell by `value_spread` how sure values are. None: two
-            where the learning rate that was found is large, since two halve the noise of large steps; else one.
+            among the members, and fewer where there are more trees. None: six, fewer of more than 33,000 rows or five
+            classes. Zero: no copies; then v(S) is an average of leaves.
+        members: Models whose outputs are averaged; more than one tell by `value_spread` how sure values are.
         missing: "auto", "value" (missing values are values), or "absent" (they are absent players).
         categorical_features: Columns of numbers that are categories.
         date_features: Columns of dates; each becomes trend, year, month, weekday and hour, which are one player.
@@ -82,7 +82,7 @@ class HarsanyiClassifier(ClassifierMixin, HarsanyiTable):  # type: ignore[misc]
     def __init__(
         self,
         *,
-        max_iter: int = 1000,
+        max_iter: int | None = None,
         learning_rate: float | None = None,
         max_depth: int = 6,
         max_order: int = 4,
@@ -91,7 +91,7 @@ class HarsanyiClassifier(ClassifierMixin, HarsanyiTable):  # type: ignore[misc]
         max_samples: float | None = None,
         max_features: float | None = None,
         copies: int | None = None,
-        members: int | None = None,
+        members: int = 1,
         missing: Literal["auto", "value", "absent"] = "auto",
         categorical_features: Names | None = None,
         date_features: Names | Literal["auto"] = "auto",
@@ -199,7 +199,7 @@ class HarsanyiRegressor(RegressorMixin, HarsanyiTable):  # type: ignore[misc]
         max_samples: Share of the rows that choose the questions of a tree.
         max_features: Share of the columns that may be asked about in a tree.
         copies: Copies of the rows with columns absent.
-        members: Models whose outputs are averaged; None: two where the learning rate that was found is large, else one.
+        members: Models whose outputs are averaged.
         missing: What a missing value is.
         categorical_features: Columns of numbers that are categories.
         date_features: Columns of dates.
@@ -235,7 +235,7 @@ class HarsanyiRegressor(RegressorMixin, HarsanyiTable):  # type: ignore[misc]
         *,
         loss: LossName = "squared",
         quantile: float = 0.5,
-        max_iter: int = 1000,
+        max_iter: int | None = None,
         learning_rate: float | None = None,
         max_depth: int = 6,
         max_order: int = 4,
@@ -244,7 +244,7 @@ class HarsanyiRegressor(RegressorMixin, HarsanyiTable):  # type: ignore[misc]
         max_samples: float | None = None,
         max_features: float | None = None,
         copies: int | None = None,
-        members: int | None = None,
+        members: int = 1,
         missing: Literal["auto", "value", "absent"] = "auto",
         categorical_features: Names | None = None,
         date_features: Names | Literal["auto"] = "auto",

@@ -31,9 +31,9 @@ Array = NDArray[Any]
 
 FEWEST_TO_WATCH = 20  # rows; of fewer none are held out
 USUAL_RATE = 0.02
-MANY_ROWS = 200_000
+MANY_OUTPUTS = 200_000  # of all rows: so many average noise out, and more trees would take long
 BOOSTING = 0.8  # of the time that is left; the rest teaches what to say when columns are absent
-LARGE_STEPS = 0.06  # a learning rate above leaves noise in the outputs, which two models have half of
+LARGE_STEP, MOST_TIMES = 0.03, 3.0  # a learning rate above leaves noise in the outputs: up to so many times the trees
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,8 @@ def fit_trees(
     dates: Iterable[Any] | None,
     settings: Settings,
     rate: float | None,
-    members: int | None,
+    may_lengthen: bool,
+    members: int,
     held: tuple[pd.DataFrame, Array] | None,
     held_share: float,
     patience: int | None,
@@ -86,7 +87,8 @@ def fit_trees(
         dates: Names of columns that are dates; None for all that read as such.
         settings: How to boost.
         rate: Learning rate; None to find it.
-        members: Models whose outputs are averaged; None for two where steps are large, else one.
+        may_lengthen: Whether there may be more trees than `settings` say where the rate that is found is large.
+        members: Models whose outputs are averaged.
         held: Rows to watch, and their targets.
         held_share: Share of the rows to hold out and watch.
         patience: Trees without a lower loss of the rows that are watched after which to stop.
@@ -115,13 +117,16 @@ def fit_trees(
     history = History()
     if rate is None:
         table, rate, history = _search(table, loss, settings, unit, n_threads, progress, until)
-    if members is None:
-        searched = bool(len(history.losses))
-        members = 2 if searched and until is None and rate > LARGE_STEPS and len(table.y) < MANY_ROWS else 1
-    settings = replace(settings, learning_rate=rate, copies=-(-settings.copies // members))  # each draws its own
+    times, n_outputs = 1.0, max(loss.n_classes, targets.shape[1])
+    if may_lengthen and len(history.losses) and until is None and len(table.y) * n_outputs < MANY_OUTPUTS:
+        times = float(np.clip(rate / LARGE_STEP, 1.0, MOST_TIMES))
+    settings = replace(
+        settings, learning_rate=rate / times, n_trees=round(times * settings.n_trees),
+        copies=-(-settings.copies // round(members * times)),  # each member draws its own, a long fit more often
+    )  # fmt: skip
     each: list[Trees] = []
-    n_trees = settings.n_trees + (round(settings.extra_trees * settings.n_trees) if settings.copies else 0)
-    with bar("boosting", members * n_trees + 1, unit="tree", progress=progress) as shown:  # one more: counting rows
+    n_steps = members * settings.n_steps + 1  # one more: counting rows
+    with bar("boosting", n_steps, unit="tree", progress=progress) as shown:
         for member in range(members):
             left = None if until is None else max(0.0, until - time.monotonic()) / (members - member)
             booster = Booster(
@@ -134,7 +139,8 @@ def fit_trees(
         mean = unit.back(Trees.mean_of(each))
         rows = players.absent_together(code_frame(columns, frame), player_of)
         mean = mean.counted(_counts(mean, rows, n_threads))
-    return Fitted(columns, mean, np.cumsum([len(one) for one in each]), rate, history, own)
+    ends = np.cumsum([len(one) for one in each])
+    return Fitted(columns, mean, ends, settings.learning_rate, history, own)
 
 
 @dataclass(frozen=True, eq=False)

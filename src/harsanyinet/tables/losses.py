@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
+from scipy.special import expit, logsumexp, softmax
 
 Array = NDArray[Any]
 LossName = Literal["squared", "binary", "poisson", "absolute", "quantile", "multiclass"]
@@ -63,6 +63,18 @@ class Loss:
         if self.quantile is not None:
             return np.array([weighted_quantile(column, weight, self.quantile) for column in y.T])
         return np.asarray(mean)
+
+    def mixed(self, y: Array, output: Array, share: float) -> Array:
+        """Targets, and for a share of each what outputs say of it in the mean; of classes the chances of all, (B, K).
+
+        Quantiles say nothing of a mean: their targets stay as they are.
+        """
+        if self.quantile is not None:
+            return y
+        if self.name == "multiclass":
+            return np.asarray((1 - share) * np.eye(self.n_classes)[y[:, 0].astype(int)] + share * softmax(output, 1))
+        mean = {"binary": expit, "poisson": np.exp}.get(self.name, np.asarray)(output)
+        return np.asarray((1 - share) * y + share * mean)
 
     def each(self, output: Array, y: Array) -> Array:
         """The loss of each row: half squares for squared, negative log-likelihood for classes and counts."""

@@ -51,7 +51,7 @@ _positive = partial(_count, least=1)
 _share = partial(_within, low=_TINY, high=1)
 
 CHECKS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
-    "max_iter": (_positive, "be a positive integer"),
+    "max_iter": (_or_none(_positive), "be a positive integer or None"),
     "learning_rate": (_or_none(partial(_within, low=_TINY, high=10)), "be positive or None"),
     "max_depth": (partial(_count, most=8), "be an integer from 1 to 8"),
     "max_order": (_positive, "be a positive integer"),
@@ -60,7 +60,7 @@ CHECKS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "max_samples": (_or_none(_share), "be in (0, 1], or None"),
     "max_features": (_or_none(_share), "be in (0, 1], or None"),
     "copies": (_or_none(partial(_count, least=0)), "be zero, a positive integer or None"),
-    "members": (_or_none(_positive), "be a positive integer or None"),
+    "members": (_positive, "be a positive integer"),
     "missing": (partial(_one_of, known=("auto", "value", "absent")), "be auto, value or absent"),
     "categorical_features": (_or_none(_several), f"be {_COLUMNS}, or None"),
     "date_features": (lambda v: v == "auto" if isinstance(v, str) else _several(v), f"be 'auto', or {_COLUMNS}"),

@@ -33,6 +33,7 @@ from harsanyinet.threads import count_threads
 Array = NDArray[Any]
 Names = Sequence[str | int]
 
+_USUAL_TREES = 1000
 _FEW_ROWS = 20_000  # below, one thread is as fast as two
 _MOST_COPIED = 200_000  # rows; of more there is one copy each
 _SEEN_FOR_IMPORTANCE = 2000  # rows
@@ -45,7 +46,7 @@ class HarsanyiTable(BaseEstimator):  # type: ignore[misc]
     A subclass turns its target into numbers and names its outputs, and turns raw outputs into predictions.
     """
 
-    max_iter: int
+    max_iter: int | None
     learning_rate: float | None
     max_depth: int
     max_order: int
@@ -54,7 +55,7 @@ class HarsanyiTable(BaseEstimator):  # type: ignore[misc]
     max_samples: float | None
     max_features: float | None
     copies: int | None
-    members: int | None
+    members: int
     missing: Literal["auto", "value", "absent"]
     categorical_features: Names | None
     interaction_cst: Sequence[Names] | str | None
@@ -98,7 +99,8 @@ class HarsanyiTable(BaseEstimator):  # type: ignore[misc]
             categories=frame.columns[positions(self.categorical_features, columns, "categorical_features")],
             dates=None if isinstance(self.date_features, str)
             else frame.columns[positions(self.date_features, columns, "date_features")],
-            settings=self._settings(frame, loss), rate=self.learning_rate, members=self.members,
+            settings=self._settings(frame, loss), rate=self.learning_rate,
+            may_lengthen=self.max_iter is None, members=self.members,
             held=None if held is None else (self._held(held[0], columns), held[1]),
             held_share=self.validation_fraction if self.early_stopping and held is None else 0.0,
             patience=self.n_iter_no_change if self.early_stopping else None,
@@ -129,8 +131,9 @@ class HarsanyiTable(BaseEstimator):  # type: ignore[misc]
         rows = min(0.8, max(0.1, 160_000 / n)) if self.max_samples is None else self.max_samples
         shown = min(1.0, max(0.05, 200 / p)) if self.max_features is None else self.max_features
         extra = Settings.extra_trees if copies and p > 1 else 0.0
+        trees = _USUAL_TREES if self.max_iter is None else self.max_iter
         return Settings(
-            n_trees=max(1, round(self.max_iter / (1 + extra))), depth=self.max_depth, max_players=self.max_order,
+            n_trees=max(1, round(trees / (1 + extra))), depth=self.max_depth, max_players=self.max_order,
             l2=self.l2_regularization, row_share=rows, column_share=shown, copies=copies,
             least_gain=_LEAST_GAIN if n < _MANY_FOR_DEPTH else 0.0,
         )  # fmt: skip
