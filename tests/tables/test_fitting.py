@@ -8,6 +8,7 @@ import pytest
 from sklearn.datasets import load_iris
 
 from harsanyinet import Explanation, HarsanyiClassifier, HarsanyiRegressor
+from harsanyinet.tables import fitting
 
 NAMES = list("abcdefg")
 OPTIONS = {"max_iter": 200, "random_state": 0, "n_jobs": 1, "progress": False}
@@ -148,3 +149,14 @@ def test_petals_tell_irises_apart():
     model = HarsanyiClassifier(**OPTIONS).fit(x, y)
     each = np.abs(model.explain(x).values).mean((0, 2))
     assert each[:2].sum() / each.sum() < 0.3
+
+
+def test_large_steps_are_made_smaller_by_more_trees():
+    """A target far from its mean: more trees, unless they are counted, and as far in all."""
+    frame = columns(n_rows=400)
+    target = 3 * frame["a"] + 2 * frame["b"] * frame["c"]
+    counted, free = (HarsanyiRegressor(**OPTIONS | {"max_iter": most}).fit(frame, target) for most in (1000, None))
+    assert counted.n_iter_ <= 1000
+    assert counted.learning_rate_ > fitting.LARGE_STEP
+    assert 1200 < free.n_iter_ <= 1000 * fitting.MOST_TIMES
+    assert free.learning_rate_ * free.n_iter_ == pytest.approx(counted.learning_rate_ * counted.n_iter_, rel=0.01)
