@@ -1,7 +1,7 @@
 """`harsanyinet bench subsets`: one model with columns absent, against models retrained on each subset of the columns.
 
-Beside it what the values mean: how much of the output comes from single columns and pairs, and whether two seeds agree.
-A cell is one model on one subset, and so is what is said of our whole model.
+Beside it what the values mean: how much of the output comes from single columns and pairs, and whether two seeds agree,
+also where there are few rows. A cell is one model on one subset, and so is what is said of our whole model.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from harsanyinet.datasets import Table
 from harsanyinet.explanations.certificate import versions
 from harsanyinet_experiments import results, scoring
 from harsanyinet_experiments.bench_accuracy import DATASETS
-from harsanyinet_experiments.development_tables import development_tables
+from harsanyinet_experiments.bench_defaults import DRAWS, SAMPLE_SIZES
+from harsanyinet_experiments.development_tables import FILES, development_tables
 from harsanyinet_experiments.models import catboost, harsanyinet, lightgbm
 from harsanyinet_experiments.runner import Cell, Ledger, Record, loaded
 
@@ -29,7 +30,8 @@ RIVALS = {"lightgbm": lightgbm, "catboost": catboost}
 WHAT = (
     "random subsets of columns, sizes 1 to P - 1; ours is one model with the other columns absent, the others are "
     "retrained on each subset; ratio: of the mean losses over subsets; orders_1_and_2: their share of the sum of "
-    "|dividends|; seeds_correlation: of all Shapley values of two seeds; both on 1,000 test rows"
+    "|dividends|; seeds_correlation: of all Shapley values of two seeds; both on 1,000 test rows; samples: the latter, "
+    "for five draws of so many rows of each of the development files"
 )
 
 
@@ -41,32 +43,42 @@ def run(out: Path, *, quick: bool = False, threads: int = 1) -> str:
     tables = loaded(dict.fromkeys(cell["dataset"] for cell in left), _loaders())
 
     @lru_cache(maxsize=1)  # the cells of a table follow each other and share one model of ours
-    def rows_of(dataset: str) -> _Rows:
-        return _Rows(dataset, tables[dataset], quick, threads)
+    def rows_of(dataset: str, rows: int | None, seed: int) -> _Rows:
+        return _Rows(dataset, tables[dataset], quick, threads, rows, seed)
 
     cells_run.run(
         [cell for cell in left if cell["dataset"] in tables],
-        lambda cell: rows_of(cell["dataset"]).measure(cell["model"], cell["subset"]),
+        lambda cell: rows_of(cell["dataset"], cell["rows"], cell["seed"]).measure(cell["model"], cell["subset"]),
     )
-    records = cells_run.records()
+    records = [record for record in cells_run.records() if record.get("rows") is None]
+    drawn = [record for record in cells_run.records() if record.get("rows") is not None]
     summary = {d: _summary(mine) for d in TABLES if (mine := [record for record in records if record["dataset"] == d])}
     results.write(out, {
         "command": "harsanyinet bench subsets", "what": WHAT, "threads": threads, "versions": versions(),
-        "summary": summary, "rows": records,
+        "summary": summary, "samples": _samples(drawn), "rows": [*records, *drawn],
     })  # fmt: skip
-    return "\n".join(f"{d}: {s}" for d, s in summary.items()) + f"\nwritten to {out}"
+    return "\n".join(f"{d}: {s}" for d, s in (summary | _samples(drawn)).items()) + f"\nwritten to {out}"
 
 
 def ledger(out: Path) -> Ledger:
     """Where the cells are kept."""
-    return Ledger(out.with_suffix(".jsonl"), ("dataset", "model", "subset"))
+    return Ledger(out.with_suffix(".jsonl"), ("dataset", "model", "subset", "rows", "seed"))
 
 
 def cells(quick: bool = False) -> list[Cell]:
     """All cells; the subset None stands for our whole model."""
     subsets = range(3 if quick else N_SUBSETS)
     each = [(OURS, None), *((model, subset) for model in (OURS, *RIVALS) for subset in subsets)]
-    return [{"dataset": d, "model": model, "subset": subset} for d in TABLES for model, subset in each]
+    split = {"rows": None, "seed": None}
+    return [
+        *({"dataset": d, "model": model, "subset": subset} | split for d in TABLES for model, subset in each),
+        *(
+            {"dataset": d, "model": OURS, "subset": None, "rows": rows, "seed": seed}
+            for d in (list(FILES)[:1] if quick else FILES)
+            for rows in SAMPLE_SIZES
+            for seed in range(DRAWS)
+        ),
+    ]
 
 
 def _loaders() -> dict[str, Callable[[], Table]]:
@@ -74,18 +86,20 @@ def _loaders() -> dict[str, Callable[[], Table]]:
 
 
 class _Rows:
-    """The first of a table's folds or splits, and models of it."""
+    """The first of a table's folds or splits, or a draw of so many of its rows, and models of it."""
 
-    def __init__(self, dataset: str, table: Table, quick: bool, threads: int) -> None:
+    def __init__(
+        self, dataset: str, table: Table, quick: bool, threads: int, rows: int | None = None, seed: int | None = None
+    ) -> None:
         if dataset in DATASETS:
             train, test = scoring.folds(dataset, table, DATASETS[dataset][1])[0]
         else:
-            train, test = scoring.split(table, None, 0)
+            train, test = scoring.split(table, rows, seed or 0)
         if quick:
             train, test = train[:2000], test[:1000]
         y = scoring.target(table)
         self.task, self.threads, self.options = table.task, threads, {"max_iter": 50} if quick else {}
-        self.x, self.x_test = (table.x.iloc[rows].reset_index(drop=True) for rows in (train, test))
+        self.x, self.x_test = (table.x.iloc[some].reset_index(drop=True) for some in (train, test))
         self.y, self.truth = y[train], y[test]
 
     @cached_property
@@ -118,14 +132,32 @@ class _Rows:
         return {
             "order_spectrum": [round(float(share), 4) for share in np.trim_zeros(spectrum, "b")],
             "orders_1_and_2": float(spectrum[1:3].sum()),
-            "seeds_correlation": float(np.corrcoef(ex.values.ravel(), again.values.ravel())[0, 1]),
+            "seeds_correlation": _correlation(ex.values.ravel(), again.values.ravel()),
         }
+
+
+def _correlation(a: NDArray[Any], b: NDArray[Any]) -> float:
+    """Two models that both say nothing agree; one that says nothing agrees with no other."""
+    if a.any() and b.any():
+        return float(np.corrcoef(a, b)[0, 1])
+    return float(a.any() == b.any())
+
+
+def _samples(records: list[Record]) -> Record:
+    """How far two seeds agree, by the number of rows."""
+    found: dict[str, list[float]] = {}
+    for record in sorted(records, key=lambda record: record["rows"]):
+        found.setdefault(str(record["rows"]), []).append(record["seeds_correlation"])
+    return {
+        rows: {"mean": float(np.mean(each)), "median": float(np.median(each)), "worst": min(each), "draws": len(each)}
+        for rows, each in found.items()
+    }
 
 
 def _summary(records: list[Record]) -> Record:
     """Mean scores, ratios of mean losses, the worst subset, and what is said of our whole model."""
     whole = next((record for record in records if record.get("subset") is None), {})
-    summary = {key: value for key, value in whole.items() if key not in ("dataset", "model", "subset")}
+    summary = {key: value for key, value in whole.items() if key not in ("dataset", "model", "subset", "rows", "seed")}
     by_model: dict[str, dict[int, Record]] = {OURS: {}}  # first, whatever the order of the file
     for record in records:
         if record.get("subset") is not None:

@@ -158,6 +158,12 @@ def subsets(result: dict[str, Any]) -> str:
             worst = row["against_lightgbm"]["worst"]["ratio"]
             cells += [f"{worst:.3f}", f"{100 * row['orders_1_and_2']:.0f} %", f"{row['seeds_correlation']:.3f}"]
         lines.append(f"| {' | '.join(cells)} |")
+    lines.append("")
+    for rows, agree in result["samples"].items():
+        lines.append(
+            f"- Values of two seeds on {agree['draws']} draws of {rows} rows: correlation {agree['mean']:.3f} in the "
+            f"mean, median {agree['median']:.3f}, worst {agree['worst']:.3f}."
+        )
     return "\n".join(lines)
 
 

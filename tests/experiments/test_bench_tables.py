@@ -134,7 +134,11 @@ def small(monkeypatch):
     def gone():
         raise DatasetNotFoundError("cannot find it")
 
-    others = {"churn": lambda: Table("churn", x, y, "regression", "", ""), "gone": gone}
+    others = {name: lambda name=name: Table(name, x, y, "regression", "", "") for name in ("churn", "few")}
+    others["gone"] = gone
+    monkeypatch.setattr(bench_subsets, "FILES", {"few": None, "gone": None})
+    monkeypatch.setattr(bench_subsets, "SAMPLE_SIZES", (60, 150))
+    monkeypatch.setattr(bench_subsets, "DRAWS", 2)
     monkeypatch.setattr(bench_subsets, "development_tables", lambda: others)
 
     def mean(x, y, task, threads):
@@ -176,6 +180,12 @@ def test_subsets(tmp_path, capsys, caplog):
         assert found["summary"][dataset]["orders_1_and_2"] == pytest.approx(sum(spectrum[1:3]), abs=1e-3)
         assert 0.9 < found["summary"][dataset]["seeds_correlation"] < 1
         assert f"| {dataset}, mean {loss} |" in document_tables.subsets(found)
+    each = [row["seeds_correlation"] for row in found["rows"] if row["rows"] == 60]
+    assert len(set(each)) == 2  # draws differ
+    expected = {"mean": np.mean(each), "median": np.median(each), "worst": min(each), "draws": 2}
+    assert found["samples"]["60"] == pytest.approx(expected)
+    assert found["samples"]["60"]["worst"] > 0.8
+    assert f"2 draws of 60 rows: correlation {np.mean(each):.3f}" in document_tables.subsets(found)
     assert main(["bench", "subsets", "--quick", "-o", str(out)]) == 0  # nothing left to do
     assert (tmp_path / "subsets_quick.jsonl").read_text() == lines
     theirs = [line for line in lines.splitlines() if '"model": "harsanyinet"' not in line]

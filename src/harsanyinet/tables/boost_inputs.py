@@ -35,6 +35,8 @@ class Settings:
         copy_players: Different players of a tree whose questions the copies choose.
         copy_start: Sum of the learning rates before the first of these: what rows with all players can learn from a
             column they should not learn from one that stands for it.
+        copy_l2: Times l2, added to the sum of second derivatives where players are absent: so many times the rows are
+            needed to move what is said there, which few rows should not.
         redraw: Trees after which absent players are drawn anew.
         extra_trees: Trees, as a share of those before, that learn from the copies alone.
         extra_rate: Their learning rate, at most.
@@ -61,6 +63,7 @@ class Settings:
     copy_trees: float = 0.3
     copy_players: int = 3
     copy_start: float = 3.0
+    copy_l2: float = 3.0
     redraw: int = 50
     extra_trees: float = 0.3
     extra_rate: float = 0.1

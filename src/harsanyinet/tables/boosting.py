@@ -168,7 +168,7 @@ class Booster:
         sums = self._sums(copies, shape)
         if self.some_absent:  # rows that miss a value are in these states, too
             sums += self._sums(self.rows, shape)
-        moved = before + rate * self._steps(copies, sums, 0.0)
+        moved = before + rate * self._steps(copies, sums, 0.0, self.settings.copy_l2 * self.settings.l2)
         self.values[t] = self._tidied(np.where(shape.has_absent[:, None], moved, before), shape)
         for rows in (copies, self.rows) if self.some_absent else (copies,):
             self._step(rows, self.values[t] - before)
@@ -298,7 +298,7 @@ class Booster:
         """The values of all states of a tree, (states, K)."""
         absent = shape.has_absent
         sums = self._sums(self.rows, shape)
-        values = rate * self._steps(self.rows, sums, 0.0)
+        values = rate * self._steps(self.rows, sums, 0.0, self.settings.l2)
         values[absent] = 0.0
         weight = np.where(absent, 0.0, sums[:, 0])
         total = values * weight[:, None]
@@ -306,7 +306,7 @@ class Booster:
         reached = absent & (weight > 0)
         values[reached] = total[reached] / weight[reached, None]
         if self.some_absent:  # rows that miss a value say more
-            values[absent] += rate * self._steps(self.rows, sums, values)[absent]
+            values[absent] += rate * self._steps(self.rows, sums, values, self.settings.l2)[absent]
         return self._tidied(values, shape)
 
     def _tidied(self, values: Array, shape: TreeShape) -> Array:
@@ -314,9 +314,9 @@ class Booster:
         values[0] = 0.0
         return _monotone(values, shape, self.table.monotone) if self.any_monotone else values
 
-    def _steps(self, rows: Rows, sums: Array, already: Any) -> Array:
+    def _steps(self, rows: Rows, sums: Array, already: Any, l2: float) -> Array:
         """How far the outputs of each state should move, (states, K), beyond what is added already."""
-        k, l2 = len(self.base), self.settings.l2
+        k = len(self.base)
         gradient, curvature = sums[:, 1 : 1 + k], sums[:, 1 + k :]
         if self.loss.quantile is not None:
             weight = sums[:, :1]
