@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +11,7 @@ from sklearn.datasets import load_iris
 
 from harsanyinet import Explanation, HarsanyiClassifier, HarsanyiRegressor
 from harsanyinet.tables import fitting
+from harsanyinet.tables.boosting import Booster
 
 NAMES = list("abcdefg")
 OPTIONS = {"max_iter": 200, "random_state": 0, "n_jobs": 1, "progress": False}
@@ -160,3 +163,15 @@ def test_large_steps_are_made_smaller_by_more_trees():
     assert counted.learning_rate_ > fitting.LARGE_STEP
     assert 1200 < free.n_iter_ <= 1000 * fitting.MOST_TIMES
     assert free.learning_rate_ * free.n_iter_ == pytest.approx(counted.learning_rate_ * counted.n_iter_, rel=0.01)
+
+
+def test_learning_what_to_say_without_some_columns_has_all_the_time_that_is_left(monkeypatch):
+    frame, deadlines = columns(n_rows=300), []
+    finish = Booster.finish
+    monkeypatch.setattr(
+        Booster, "finish", lambda self, n, shown, until: deadlines.append(until) or finish(self, n, shown, until)
+    )
+    started = time.monotonic()
+    HarsanyiRegressor(**OPTIONS | {"max_iter": 50, "max_seconds": 60}).fit(frame, frame["a"])
+    assert len(deadlines) == 1
+    assert started + 55 < deadlines[0] < started + 61

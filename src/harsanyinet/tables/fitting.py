@@ -32,7 +32,7 @@ Array = NDArray[Any]
 FEWEST_TO_WATCH = 20  # rows; of fewer none are held out
 USUAL_RATE = 0.02
 MANY_OUTPUTS = 200_000  # of all rows: so many average noise out, and more trees would take long
-BOOSTING = 0.8  # of the time that is left; the rest teaches what to say when columns are absent
+BOOSTING = 0.6  # of the time that is left, at most; the rest teaches what to say when columns are absent
 LARGE_STEP, MOST_TIMES = 0.03, 3.0  # a learning rate above leaves noise in the outputs: up to so many times the trees
 
 
@@ -202,11 +202,12 @@ def _boosted(
     booster: Booster, watched: Rows | None, patience: int | None, unit: Unit, shown: tqdm[Any], left: float | None
 ) -> tuple[Trees, History | None]:
     """The trees of one member, and how rows that were watched fared; `left` are the seconds there are."""
+    until = None if left is None else time.monotonic() + left
     if watched is not None:
         watched.output[:] = booster.base
     losses = booster.boost(watched, patience, shown)
     best = int(np.argmin(losses)) if watched is not None and patience is not None else None
-    trees = booster.finish(best, shown, None if left is None else time.monotonic() + (1 - BOOSTING) * left)
+    trees = booster.finish(best, shown, until)
     if watched is None:
         return trees, None
     output = watched.output if best is None else trees.outputs(watched.bins)
