@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from harsanyinet import HarsanyiClassifier
+from harsanyinet import HarsanyiClassifier, tables
 from harsanyinet.loading import load, save
 from harsanyinet.networks.mlp import HarsanyiMLP
 from harsanyinet.peers import FastSHAP
@@ -37,8 +38,8 @@ def trained(data: Coded, dataset: str, recipe: Recipe, seed: int, models: Path, 
 
 
 def default_model(data: Coded, dataset: str, seed: int, models: Path, quick: bool) -> HarsanyiClassifier:
-    """Our estimator with its defaults, on the table as it is; fitted once and kept in a file."""
-    path = models / f"{dataset}_default_{seed}.hnet"
+    """Our estimator with its defaults, on the table as it is; kept in a file until its code changes."""
+    path = models / f"{dataset}_default_{seed}_{_code_of_tables()}.hnet"
     if path.exists():
         kept: HarsanyiClassifier = load(path)
         return kept
@@ -49,6 +50,12 @@ def default_model(data: Coded, dataset: str, seed: int, models: Path, quick: boo
     models.mkdir(parents=True, exist_ok=True)
     model.save(path)
     return model
+
+
+def _code_of_tables() -> str:
+    """Eight digits that are others for other code."""
+    modules = sorted(Path(tables.__file__).parent.glob("*.py"))
+    return hashlib.sha256(b"".join(module.read_bytes() for module in modules)).hexdigest()[:8]
 
 
 def default_truth(model: HarsanyiClassifier, data: Coded, rows: NDArray[np.intp]) -> tuple[Values, Values]:
