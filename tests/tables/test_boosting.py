@@ -83,7 +83,7 @@ def each_tree(trees: Trees):
 @pytest.mark.parametrize("kind", LOSSES)
 def test_the_base_is_the_best_constant(kind):
     given = table(kind)
-    trees = boosted(given, kind).trees()
+    trees = boosted(given, kind).finish()
     assert len(trees) >= 25
     np.testing.assert_array_equal(trees.base, LOSSES[kind].best_constant(given.y, given.weight))
     nobody = trees.outputs(given.bins[:, :3], np.zeros(5, dtype=bool))
@@ -94,7 +94,7 @@ def test_the_base_is_the_best_constant(kind):
 @pytest.mark.parametrize("copies", [0, 2])
 @pytest.mark.parametrize("kind", LOSSES)
 def test_the_all_absent_state_is_zero_in_every_tree(kind, copies, absent):
-    trees = boosted(table(kind, absent=absent), kind, copies=copies).trees()
+    trees = boosted(table(kind, absent=absent), kind, copies=copies).finish()
     for _, values, _ in each_tree(trees):
         assert (values[0] == 0).all()
         assert np.isfinite(values).all()
@@ -104,7 +104,7 @@ def test_the_all_absent_state_is_zero_in_every_tree(kind, copies, absent):
 @pytest.mark.parametrize("kind", LOSSES)
 def test_outputs_of_full_rows_do_not_depend_on_anything_absent(kind):
     given = table(kind)
-    trees = boosted(given, kind).trees()
+    trees = boosted(given, kind).finish()
     spoilt = trees.values.copy()
     for t in range(len(trees)):
         spoilt[trees.states_of(t)][trees.shape(t).has_absent] = np.nan
@@ -164,10 +164,59 @@ def test_the_end_moves_only_what_is_said_without_some_players(kind):
     assert losses[1] < 0.99 * losses[0]
 
 
-def test_a_deadline_ends_the_end():
-    booster = boosted(table(), n_trees=10)
-    n = len(booster.shapes)
-    assert len(booster.finish(until=0.0)) == n
+@pytest.mark.parametrize("looks", [0, 3, 5])
+def test_a_deadline_ends_the_end(looks, monkeypatch):
+    """It is looked at before each extra tree, of which there are three, and before each step of the rounds."""
+    booster = boosted(table(), n_trees=10, rounds=4)
+    n, moved, clock = len(booster.shapes), [], itertools.count()
+    monkeypatch.setattr(boosting.time, "monotonic", lambda: next(clock))
+    move = Booster._move
+    monkeypatch.setattr(Booster, "_move", lambda self, *given: moved.append(given[1]) or move(self, *given))
+    trees = booster.finish(until=looks - 0.5)
+    assert len(moved) == looks
+    assert len(trees) == n + min(looks, 3)
+
+
+@pytest.mark.parametrize("absent", [0.0, 0.3])
+@pytest.mark.parametrize("kind", ["squared", "binary", "poisson", "multiclass", "two targets"])
+def test_a_move_is_a_newton_step_towards_mixed_targets(kind, absent):
+    """By a plain loop: copies and, with less weight, rows that miss a value; more l2; a share of the rate."""
+    given, loss, rounds = table(kind, 300, absent=absent), LOSSES[kind], 2
+    booster = boosted(given, kind, n_trees=20, copies=2, l2=1.5, copy_l2=4.0, rounds=rounds, extra_trees=0.0)
+    full = booster.rows.output.copy()
+    steps: list[tuple[int, np.ndarray, np.ndarray]] = []
+    move = booster._move
+
+    def watched(copies: Rows, t: int, rate: float) -> None:
+        assert rate == pytest.approx(0.1 / rounds)
+        shape, before = booster.shapes[t], booster.values[t].copy()
+        if not steps:
+            np.testing.assert_allclose(copies.y, np.tile(loss.mixed(given.y, full, 0.8), (2, 1)), 1e-12, 1e-12)
+        total = np.zeros((shape.n_states, 2, before.shape[1]))
+        for rows, share in ((copies, 1.0), (booster.rows, boosting.ROWS_BESIDE if absent else 0.0)):
+            state = booster.trees().states(rows.bins, t)
+            for s in range(shape.n_states):
+                total[s, 0] += share * rows.gradient[state == s].sum(0)
+                total[s, 1] += share * rows.curvature[state == s].sum(0)
+        step = np.clip(-total[:, 0] / (total[:, 1] + 6.0), -loss.max_step, loss.max_step)
+        expected = np.where(shape.has_absent[:, None], before + rate * step, before)
+        expected[0] = 0.0
+        move(copies, t, rate)
+        steps.append((t, booster.values[t], expected))
+        np.testing.assert_allclose(booster.values[t], expected, 1e-9, 1e-12)
+
+    booster._move = watched
+    booster.finish()
+    order = [t for t, _, _ in steps]
+    assert sorted(order[:20]) == sorted(order[20:]) == list(range(20))  # every tree once in each round
+    assert order[:20] != order[20:]
+
+
+def test_trees_that_ask_nothing_have_no_end():
+    given = table()
+    booster = boosted(replace(given, y=np.ones_like(given.y)))
+    assert len(booster.finish()) == 0
+    assert len(booster.shapes) == 25
 
 
 @pytest.mark.parametrize("kind", ["squared", "binary", "multiclass"])
@@ -324,7 +373,7 @@ def test_the_same_bits_at_one_and_two_threads(kind, monkeypatch):
     monkeypatch.setattr(boosting, "ENOUGH_FOR_THREADS", 0)
     monkeypatch.setattr(boosting, "CHUNK", 100)  # several pieces, whose sums are added in their order
     given = table(kind, 1050, absent=0.1)
-    one, two, three = (boosted(given, kind, n_threads=n).trees() for n in (1, 2, 3))
+    one, two, three = (boosted(given, kind, n_threads=n).finish() for n in (1, 2, 3))
     for other in (two, three):
         np.testing.assert_array_equal(one.level_columns, other.level_columns)
         np.testing.assert_array_equal(one.level_thresholds, other.level_thresholds)
@@ -333,7 +382,7 @@ def test_the_same_bits_at_one_and_two_threads(kind, monkeypatch):
 
 def test_the_seed_decides():
     given = table()
-    first, again, other = (boosted(given, seed=seed).trees() for seed in (3, 3, 4))
+    first, again, other = (boosted(given, seed=seed).finish() for seed in (3, 3, 4))
     np.testing.assert_array_equal(first.values, again.values)
     assert first.values.shape != other.values.shape or not np.array_equal(first.values, other.values)
 
@@ -355,7 +404,7 @@ def players_of_trees(trees: Trees) -> list[set[int]]:
 @pytest.mark.parametrize("max_players", [1, 2, 3, 5])
 def test_no_tree_has_more_players_than_it_may(max_players):
     booster = boosted(table(), max_players=max_players, depth=6)
-    sizes = [len(players) for players in players_of_trees(booster.trees())]
+    sizes = [len(players) for players in players_of_trees(booster.finish())]
     assert max(sizes) <= max_players
     assert max(sizes) >= min(max_players, 3)  # and it is the limit that stops them
     assert (booster.trees().coalitions.sum(1) <= max_players).all()
@@ -363,7 +412,7 @@ def test_no_tree_has_more_players_than_it_may(max_players):
 
 @pytest.mark.parametrize("depth", [1, 2, 4])
 def test_no_tree_asks_more_than_its_depth(depth):
-    trees = boosted(table(), depth=depth).trees()
+    trees = boosted(table(), depth=depth).finish()
     asked = np.diff(trees.level_ends, prepend=0)
     assert asked.max() == depth
 
@@ -388,7 +437,7 @@ def test_trees_end_where_a_question_gains_less_than_it_must():
 def test_sets_to_act_within_hold_for_every_tree():
     names = list("abcde")
     limits = Limits.of(4, [["a", "b", "c"], ["c", "d"]], None, Players.of(names, None))
-    found = players_of_trees(boosted(table(allowed=limits.allowed), n_trees=40).trees())
+    found = players_of_trees(boosted(table(allowed=limits.allowed), n_trees=40).finish())
     allowed = [{0, 1, 2}, {2, 3}, {4}]
     assert all(any(players <= some for some in allowed) for players in found)
     assert any(len(players) > 1 for players in found)
@@ -396,7 +445,7 @@ def test_sets_to_act_within_hold_for_every_tree():
 
 def test_forbidden_pairs_are_in_no_tree():
     limits = Limits.of(4, None, [["a", "b"], ["d", "e"]], Players.of(list("abcde"), None))
-    found = players_of_trees(boosted(table(allowed=limits.allowed), n_trees=40).trees())
+    found = players_of_trees(boosted(table(allowed=limits.allowed), n_trees=40).finish())
     assert not any({0, 1} <= players or {3, 4} <= players for players in found)
     assert any(len(players) > 1 for players in found)
 
@@ -431,8 +480,8 @@ def test_monotone_columns_hold_in_every_state_of_every_tree(kind, sign):
     """Against the data, which say the contrary for column 1 of half of the rows."""
     signs = np.array([sign, -sign, 0, sign, 0, 0])
     given = table(kind, signs=signs, absent=0.1)
-    trees = boosted(given, kind, n_trees=40).trees()
-    free = boosted(table(kind, absent=0.1), kind, n_trees=40).trees()
+    trees = boosted(given, kind, n_trees=40).finish()
+    free = boosted(table(kind, absent=0.1), kind, n_trees=40).finish()
     for column in (0, 1, 3):
         assert falls(trees, column, int(signs[column])) == 0.0
     assert min(falls(free, column, int(signs[column])) for column in (0, 1, 3)) < -1e-3

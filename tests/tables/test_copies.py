@@ -42,13 +42,14 @@ def test_absent_players_are_drawn_anew(table):
     np.testing.assert_array_equal(copies.weight, table.weight)
 
 
-def test_copies_of_noisy_gradients_count_less(table):
+@pytest.mark.parametrize("least", [0.0, 1e-9])
+def test_copies_of_noisy_gradients_count_less(table, least):
     """In proportion to curvature over noise, up to a limit, one on average."""
     copies = copied(table, 2, 2)
     draw_absent(copies, table, np.random.default_rng(1))
     absent = (copies.bins[:4] == 0).sum(0)
     copies.curvature[:] = 1.0
-    noise = np.array([1e-9, 1.0, 1.5, 2.0, 3.0])[absent]
+    noise = np.array([least, 1.0, 1.5, 2.0, 3.0])[absent]
     copies.gradient[:] = np.sqrt(noise)[:, None] * np.random.default_rng(2).choice([-1.0, 1.0], copies.gradient.shape)
     factor = evened(copies, table)
     assert factor.mean() == pytest.approx(1.0)

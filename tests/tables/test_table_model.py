@@ -232,6 +232,23 @@ def test_rows_to_watch_without_stopping():
         classifier().fit(frame, y > 0, eval_set=(frame, np.arange(300) % 3))
 
 
+@pytest.mark.parametrize("early_stopping", [False, True])
+def test_scores_of_rows_to_watch_are_those_of_the_model_in_the_end(early_stopping):
+    """Also where columns are absent, about which more is learned after the last loss."""
+    frame, fresh = numbers(400), numbers(200, seed=3)
+    y, truth = in_pairs(frame), in_pairs(fresh)
+    fresh = fresh.mask(np.random.default_rng(0).random(fresh.shape) < 0.3)
+    model = regressor(early_stopping=early_stopping, missing="absent").fit(frame, y, eval_set=(fresh, truth))
+    r2 = 1 - ((model.predict(fresh) - truth) ** 2).mean() / truth.var()
+    assert model.history_.scores["R2"] == pytest.approx(r2, rel=1e-9)
+
+
+def test_players_that_are_one_are_fitted_by_as_many_trees_as_asked_for():
+    frame = numbers(300)
+    one = regressor(groups={"all": list(frame.columns)}, max_iter=50).fit(frame, in_pairs(frame))
+    assert one.n_iter_ == 50
+
+
 def test_scores_of_several_targets_do_not_depend_on_their_order():
     """They are in units of the targets, not of the first one."""
     frame, other = numbers(300), numbers(100, seed=3)

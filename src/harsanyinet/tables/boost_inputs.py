@@ -38,7 +38,7 @@ class Settings:
         copy_l2: Times l2, added to the sum of second derivatives where players are absent: so many times the rows are
             needed to move what is said there, which few rows should not.
         redraw: Trees after which absent players are drawn anew.
-        extra_trees: Trees, as a share of those before, that learn from the copies alone.
+        extra_trees: Trees, as a share of those before, that say nothing about rows with all their players.
         extra_rate: Their learning rate, at most.
         rounds: Times that all trees are gone through in the end, to move what they say when players are absent; each
             time by an equal share of the learning rate.

@@ -31,6 +31,8 @@ Masks = NDArray[np.bool_]
 CHUNK = 65_536  # rows whose sums are taken at a time
 ENOUGH_FOR_THREADS = 100_000  # rows times columns
 NORMALS = 1 << 17  # drawn once; noise begins anywhere among them
+CAREFUL = 30.0  # times l2, for rows that miss a value, before copies say more about them
+ROWS_BESIDE = 0.3  # what rows that miss a value weigh beside the copies, which know less of the chance in them
 SELDOM = 8  # times as many trees until absent players are drawn anew when no questions are asked
 
 
@@ -104,7 +106,7 @@ class Booster:
         """
         self.shapes, self.values = self.shapes[:n_trees], self.values[:n_trees]
         n_full, s = len(self.shapes), self.settings
-        if self.copies is None or not n_full:
+        if self.copies is None or not any(len(shape.columns) for shape in self.shapes):
             return self.trees()
         self.copies = copies = copied(self.table, s.copies, len(self.base))
         with self._threads():
@@ -165,9 +167,11 @@ class Booster:
     def _move(self, copies: Rows, t: int, rate: float) -> None:
         """A step towards what the copies say of the states of a tree in which players are absent."""
         shape, before = self.shapes[t], self.values[t]
+        if not len(shape.columns):
+            return
         sums = self._sums(copies, shape)
         if self.some_absent:  # rows that miss a value are in these states, too
-            sums += self._sums(self.rows, shape)
+            sums += ROWS_BESIDE * self._sums(self.rows, shape)
         moved = before + rate * self._steps(copies, sums, 0.0, self.settings.copy_l2 * self.settings.l2)
         self.values[t] = self._tidied(np.where(shape.has_absent[:, None], moved, before), shape)
         for rows in (copies, self.rows) if self.some_absent else (copies,):
@@ -306,7 +310,8 @@ class Booster:
         reached = absent & (weight > 0)
         values[reached] = total[reached] / weight[reached, None]
         if self.some_absent:  # rows that miss a value say more
-            values[absent] += rate * self._steps(self.rows, sums, values, self.settings.l2)[absent]
+            l2 = self.settings.l2 * (1.0 if self.copies is None else CAREFUL)
+            values[absent] += rate * self._steps(self.rows, sums, values, l2)[absent]
         return self._tidied(values, shape)
 
     def _tidied(self, values: Array, shape: TreeShape) -> Array:

@@ -49,8 +49,9 @@ def evened(copies: Rows, table: Table) -> Array:
     kind = absent * KINDS // (table.n_players + 1)
     noise = np.bincount(kind, (copies.gradient**2).sum(axis=1), KINDS)
     weight = np.bincount(kind, copies.curvature.sum(axis=1), KINDS)
-    factor = np.divide(weight, noise, out=np.zeros(KINDS), where=noise > 0)
-    if not factor.any():
+    factor = np.divide(weight, noise, out=np.full(KINDS, np.inf), where=noise > 0)
+    known = factor[(factor > 0) & np.isfinite(factor)]
+    if not len(known):
         return np.ones(len(kind))
-    found = np.minimum(factor, MOST_EVENED * factor[factor > 0].min())[kind]
+    found = np.minimum(factor, MOST_EVENED * known.min())[kind]
     return np.asarray(found / found.mean())

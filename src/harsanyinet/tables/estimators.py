@@ -27,8 +27,9 @@ class HarsanyiClassifier(ClassifierMixin, HarsanyiTable):  # type: ignore[misc]
     turned into NaN when the table is read. A category that was not there in `fit` counts as absent, with a warning.
 
     Args:
-        max_iter: Trees, at most. About a quarter of them teach what to say from some of the columns, and nothing else.
-            None: 1,000, and up to three times as many where the learning rate that is found would else be large.
+        max_iter: Trees, to within one. About a quarter of them teach what to say from some of the columns, and nothing
+            else. None: 1,000, and up to three times as many where the learning rate that is found would else be large;
+            but not with a time budget, nor with 200,000 rows times outputs or more.
         learning_rate: Share of each tree's step that is taken. None: found by quick fits that watch rows held out.
         max_depth: Questions of a tree, at most; trees of fewer than 500 rows end where a question gains too little.
         max_order: The largest set of columns that may act together; 1 gives an additive model.

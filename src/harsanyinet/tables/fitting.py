@@ -21,7 +21,7 @@ from harsanyinet.tables.boosting import Booster
 from harsanyinet.tables.columns import Column, code_frame, columns_of, n_bins_of
 from harsanyinet.tables.history import History, scores_of
 from harsanyinet.tables.limits import Limits
-from harsanyinet.tables.look_ups import Paths, in_chunks
+from harsanyinet.tables.look_ups import LookUp, Paths, in_chunks
 from harsanyinet.tables.losses import Loss
 from harsanyinet.tables.players import Players
 from harsanyinet.tables.rates import QUICK_RATE, find_rate
@@ -210,7 +210,7 @@ def _boosted(
     trees = booster.finish(best, shown, until)
     if watched is None:
         return trees, None
-    output = watched.output if best is None else trees.outputs(watched.bins)
+    output = LookUp.of_values(trees, full=False).apply(watched.bins).T + trees.base
     scores = unit.scores(booster.loss, watched, output)
     return trees, History(losses, len(watched), booster.settings.learning_rate, scores)
 

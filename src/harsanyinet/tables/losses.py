@@ -1,4 +1,4 @@
-"""Losses of table models: the best constant, the loss of outputs, leaves without curvature. Plain numpy."""
+"""Losses of table models: the best constant, mixed targets, the loss of outputs, quantiles by state. Plain numpy."""
 
 from __future__ import annotations
 
@@ -98,7 +98,8 @@ def quantiles_by_state(state: Array, n_states: int, values: Array, weight: Array
     """Weighted quantiles of (rows, K) in each state, (states, K); zero in states without rows."""
     quantiles = np.zeros((n_states, values.shape[1]))
     for k in range(values.shape[1]):
-        order = np.lexsort((values[:, k], state))
+        order = np.argsort(values[:, k], kind="stable")
+        order = order[np.argsort(state[order], kind="stable")]  # by state, which is quick for small integers
         own, reached = state[order], np.cumsum(weight[order])
         states = np.unique(own)
         ends = np.searchsorted(own, states, side="right")

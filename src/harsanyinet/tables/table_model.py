@@ -99,7 +99,7 @@ class HarsanyiTable(BaseEstimator):  # type: ignore[misc]
             categories=frame.columns[positions(self.categorical_features, columns, "categorical_features")],
             dates=None if isinstance(self.date_features, str)
             else frame.columns[positions(self.date_features, columns, "date_features")],
-            settings=self._settings(frame, loss), rate=self.learning_rate,
+            settings=self._settings(frame, loss, len(players)), rate=self.learning_rate,
             may_lengthen=self.max_iter is None, members=self.members,
             held=None if held is None else (self._held(held[0], columns), held[1]),
             held_share=self.validation_fraction if self.early_stopping and held is None else 0.0,
@@ -122,7 +122,7 @@ class HarsanyiTable(BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"eval_set must have the columns of X, however: {', '.join(map(str, frame.columns[:8]))}")
         return pick_columns(frame, columns)
 
-    def _settings(self, frame: pd.DataFrame, loss: Loss) -> Any:
+    def _settings(self, frame: pd.DataFrame, loss: Loss, n_players: int) -> Any:
         from harsanyinet.tables.boost_inputs import Settings
 
         n, p = frame.shape
@@ -130,7 +130,8 @@ class HarsanyiTable(BaseEstimator):  # type: ignore[misc]
         copies = max(1, min(most, _MOST_COPIED // n)) if self.copies is None else self.copies
         rows = min(0.8, max(0.1, 160_000 / n)) if self.max_samples is None else self.max_samples
         shown = min(1.0, max(0.05, 200 / p)) if self.max_features is None else self.max_features
-        extra = Settings.extra_trees if copies and p > 1 else 0.0
+        copies = copies if n_players > 1 else 0  # who is alone is never absent beside others
+        extra = Settings.extra_trees if copies else 0.0
         trees = _USUAL_TREES if self.max_iter is None else self.max_iter
         return Settings(
             n_trees=max(1, round(trees / (1 + extra))), depth=self.max_depth, max_players=self.max_order,
