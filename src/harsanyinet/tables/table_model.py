@@ -137,6 +137,7 @@ class HarsanyiTable(BaseEstimator):  # type: ignore[misc]
             n_trees=max(1, round(trees / (1 + extra))), depth=self.max_depth, max_players=self.max_order,
             l2=self.l2_regularization, row_share=rows, column_share=shown, copies=copies,
             least_gain=_LEAST_GAIN if n < _MANY_FOR_DEPTH else 0.0,
+            rounds=Settings.rounds if loss.quantile is None else 1,  # quantiles take long to find
         )  # fmt: skip
 
     def _finish(self, trees: Trees, member_ends: Array, loss: Loss, output_names: list[str]) -> None:
