@@ -184,13 +184,13 @@ def test_a_move_is_a_newton_step_towards_mixed_targets(kind, absent):
     given, loss, rounds = table(kind, 300, absent=absent), LOSSES[kind], 2
     booster = boosted(given, kind, n_trees=20, copies=2, l2=1.5, copy_l2=4.0, rounds=rounds, extra_trees=0.0)
     full = booster.rows.output.copy()
-    steps: list[tuple[int, np.ndarray, np.ndarray]] = []
+    order: list[int] = []
     move = booster._move
 
     def watched(copies: Rows, t: int, rate: float) -> None:
         assert rate == pytest.approx(0.1 / rounds)
         shape, before = booster.shapes[t], booster.values[t].copy()
-        if not steps:
+        if not order:
             np.testing.assert_allclose(copies.y, np.tile(loss.mixed(given.y, full, 0.8), (2, 1)), 1e-12, 1e-12)
         total = np.zeros((shape.n_states, 2, before.shape[1]))
         for rows, share in ((copies, 1.0), (booster.rows, boosting.ROWS_BESIDE if absent else 0.0)):
@@ -202,14 +202,33 @@ def test_a_move_is_a_newton_step_towards_mixed_targets(kind, absent):
         expected = np.where(shape.has_absent[:, None], before + rate * step, before)
         expected[0] = 0.0
         move(copies, t, rate)
-        steps.append((t, booster.values[t], expected))
+        order.append(t)
         np.testing.assert_allclose(booster.values[t], expected, 1e-9, 1e-12)
 
     booster._move = watched
     booster.finish()
-    order = [t for t, _, _ in steps]
     assert sorted(order[:20]) == sorted(order[20:]) == list(range(20))  # every tree once in each round
     assert order[:20] != order[20:]
+
+
+def test_copies_are_drawn_anew_in_the_rounds_and_count_more_alike(monkeypatch):
+    """At the first of 20 trees and after each eighth, in both rounds; those with less noise count more."""
+    monkeypatch.setattr(boosting, "SELDOM", 1)
+    given = table(n=200)
+    booster = boosted(given, n_trees=20, copies=2, rounds=2, extra_trees=0.0, redraw=8)
+    draws: dict[bytes, np.ndarray] = {}
+    move = Booster._move
+
+    def watched(self: Booster, copies: Rows, t: int, rate: float) -> None:
+        draws[copies.bins.tobytes()] = copies.weight / np.tile(given.weight / 2, 2)
+        move(self, copies, t, rate)
+
+    monkeypatch.setattr(Booster, "_move", watched)
+    booster.finish()
+    assert len(draws) == 6
+    for factors in draws.values():
+        assert factors.mean() == pytest.approx(1.0)
+        assert factors.max() > 2 * factors.min()
 
 
 def test_trees_that_ask_nothing_have_no_end():
@@ -309,8 +328,10 @@ def test_leaves_without_curvature_are_quantiles(kind):
         output += values[state]
 
 
-@pytest.mark.parametrize("absent", [0.0, 0.5])
-@pytest.mark.parametrize("kind", ["squared", "binary", "poisson", "multiclass", "two targets"])
+@pytest.mark.parametrize(
+    ("kind", "absent"),
+    [(kind, absent) for kind in LOSSES for absent in (0.0, 0.5) if not absent or LOSSES[kind].quantile is None],
+)
 def test_without_copies_absent_states_are_averages_of_leaves(kind, absent):
     """Weighted by the training rows, over all answers of those who are absent; zero where no row is like that.
 

@@ -101,7 +101,7 @@ class Booster:
 
         Args:
             n_trees: How many of the trees to keep before that; None for all.
-            bar: Moves with every tree.
+            bar: Moves with every tree, and with every step of the rounds.
             until: When to stop, by `time.monotonic`.
         """
         self.shapes, self.values = self.shapes[:n_trees], self.values[:n_trees]
