@@ -113,7 +113,7 @@ def test_states_and_counts_equal_those_of_the_trees(seed, n_players):
     case = random_case(seed, n_players, 2, n_trees=4)
     trees = case.trees
     rows = random_bins(np.random.default_rng(seed), case.player_of, 700, 0.2)  # more than a block
-    shapes = [trees.shape(t) for t in range(len(trees))]
+    shapes = trees.shapes
     for t, shape in enumerate(shapes):
         state = np.full(700, 9999, dtype=np.uint16)
         kernels.tree_states(rows, 100, 650, *shape.steps, state)
@@ -121,7 +121,7 @@ def test_states_and_counts_equal_those_of_the_trees(seed, n_players):
         assert state[100:650].tolist() == expected[100:650].tolist()
         assert (state[:100] == 9999).all()
         assert (state[650:] == 9999).all()
-    paths = Paths.to_all(shapes)
+    paths = Paths.of(shapes)
     counts = np.zeros(len(trees.counts), dtype=np.int64)
     starts = trees.state_ends - paths.n_states
     for start, stop in ((0, 650), (650, 700)):  # adds to what is there

@@ -307,8 +307,7 @@ def _of_trees(trees: Any, ex: Explanation) -> tuple[list[NDArray[np.bool_]], lis
     """Players of trees, and whether they are what the questions ask about and the coalitions say."""
     field = np.zeros((len(trees), ex.n_features), dtype=bool)
     declared = True
-    for t in range(len(trees)):
-        shape = trees.shape(t)
+    for t, shape in enumerate(trees.shapes):
         asked = {int(trees.player_of[column]) for column in shape.columns}
         declared &= asked == set(shape.players.tolist())
         field[t, sorted(asked)] = True

@@ -137,7 +137,7 @@ def _added_up(look_up: LookUp, group: _Group, n_outputs: int) -> tuple[Array, Ar
     total = np.zeros((group.n_cells, len(sums), n_outputs))
     bins = {column: np.append(0, np.array(sorted(own)) + 1) for column, own in group.asked.items()}  # one of each digit
     for t, own in zip(group.trees, slots, strict=True):
-        cells = np.full(1, int(paths.first[t]))
+        cells = np.zeros(1, dtype=np.int64)
         levels = np.arange(begins[t], begins[t + 1])
         for column, seen in bins.items():
             mine = levels[paths.columns[levels] == column]

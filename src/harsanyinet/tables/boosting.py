@@ -398,7 +398,7 @@ class Booster:
     def _outputs(self, bins: Array) -> Array:
         """(B, K) what the trees so far say about rows."""
         every, tables = np.arange(len(self.base)), [values.T for values in self.values]
-        so_far = LookUp.of(Paths.to_all(self.shapes), [every] * len(tables), tables, len(every))
+        so_far = LookUp.of(Paths.of(self.shapes), [every] * len(tables), tables, len(every))
         return np.asarray(so_far.apply(bins, self.pool).T + self.base)
 
 

@@ -236,7 +236,7 @@ def _split(table: Table, loss: Loss, share: float, seed: int) -> tuple[Table, Ro
 
 def _counts(trees: Trees, bins: Array, n_threads: int) -> Array:
     """How many rows are in each state of each tree."""
-    paths = Paths.to_all([trees.shape(t) for t in range(len(trees))])
+    paths = Paths.of(trees.shapes)
     size = 65_536
     starts = trees.state_ends - paths.n_states
     parts = np.zeros((-(-bins.shape[1] // size), len(trees.counts)), dtype=np.int64)

@@ -341,8 +341,8 @@ def gradients(
 
 @_compiled
 def look_up(
-    bins: Array, start: int, stop: int, first: Array, level_ends: Array, columns: Array, thresholds: Array,
-    steps: Array, slot_ends: Array, slots: Array, table_starts: Array, n_states: Array, table: Array, out: Array,
+    bins: Array, start: int, stop: int, level_ends: Array, columns: Array, thresholds: Array, steps: Array,
+    slot_ends: Array, slots: Array, table_starts: Array, n_states: Array, table: Array, out: Array,
 ) -> None:  # fmt: skip
     """Adds what every tree says about rows start to stop: out[slot, row] += its table at the row's state.
 
@@ -350,7 +350,6 @@ def look_up(
         bins: (columns, rows) uint8.
         start: First row.
         stop: One past the last row.
-        first: (T,) the state that counting begins from.
         level_ends: (T,) where the questions of a tree end.
         columns: Of all questions.
         thresholds: Likewise.
@@ -366,9 +365,9 @@ def look_up(
     for begin in range(start, stop, BLOCK):
         n = min(BLOCK, stop - begin)
         level, slot = 0, 0
-        for t in range(len(first)):
+        for t in range(len(level_ends)):
             for r in range(n):
-                state[r] = first[t]
+                state[r] = 0
             while level < level_ends[t]:
                 own = bins[columns[level], begin : begin + n]
                 threshold, step = thresholds[level], steps[level]
