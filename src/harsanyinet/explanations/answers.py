@@ -1,6 +1,7 @@
 """Answers that are more than one weighted sum of dividends: features that go missing, probabilities, strongest sets.
 
-Coalitions, dividends and base values in, numbers out. Weighted sums are in `indices`.
+Coalitions (C, P), dividends (rows, C, K), some rows at a time, and base values (K,) or (B, K) in, numbers out. Weighted
+sums are in `indices`.
 """
 
 from __future__ import annotations
@@ -39,12 +40,7 @@ class TopInteractions(NamedTuple):
 
 
 def order_shares(coalitions: Masks, chunks: Iterable[Array]) -> Array:
-    """The share of the sum of |dividends| by the size of the coalition, (P + 1,); all in order 0 where none acts.
-
-    Args:
-        coalitions: (C, P).
-        chunks: The dividends (rows, C, K), some rows at a time.
-    """
+    """The share of the sum of |dividends| by the size of the coalition, (P + 1,); all in order 0 where none acts."""
     weight = np.zeros(len(coalitions))
     for dividends in chunks:
         weight += np.abs(dividends).sum(axis=(0, 2), dtype=np.float64)
@@ -59,12 +55,6 @@ def going_missing(coalitions: Masks, chunks: Iterable[Array], base: Array, proba
 
     v(S) is a sum of dividends of the coalitions inside S, so its mean weighs each dividend by the probability that its
     coalition is present, and its variance is a quadratic form of them.
-
-    Args:
-        coalitions: (C, P).
-        chunks: The dividends (rows, C, K), some rows at a time.
-        base: (K,) or (B, K).
-        probability: One probability of being present, or one per feature.
     """
     n, present = coalitions.shape[1], np.asarray(probability, dtype=np.float64)
     if present.shape not in ((), (n,)) or not np.all((present >= 0) & (present <= 1)):
@@ -90,13 +80,7 @@ def probabilities(logits: Array) -> Array:
 
 
 def shapley_of_probabilities(coalitions: Masks, rows: Iterable[Array], base: Array) -> Array:
-    """Shapley values (B, P, K) of the predicted probabilities, from all 2^P values of each row.
-
-    Args:
-        coalitions: (C, P) of at most 20 players.
-        rows: The dividends (C, K) of each row.
-        base: (B, K).
-    """
+    """Shapley values (B, P, K) of the predicted probabilities, from all 2^P values of each row and its base (B, K)."""
     n = coalitions.shape[1]
     if n > games.MAX_PLAYERS:
         raise ValueError(
@@ -120,14 +104,7 @@ def strongest_sets(
     """The k coalitions of the largest |dividends|, and by how much all others together can change any v(S).
 
     What is left out adds, for a mask S, the sum of the dropped dividends inside S, which lies between the sum of the
-    negative ones and the sum of the positive ones.
-
-    Args:
-        coalitions: (C, P).
-        dividends: (C,) of one row and output.
-        feature_names: P names.
-        k: How many.
-        at_least: Smaller sets are among the others.
+    negative ones and the sum of the positive ones. Sets of fewer than `at_least` features are among the others.
     """
     order = np.argsort(-np.abs(dividends), kind="stable")
     wanted = coalitions.sum(1)[order] >= at_least

@@ -1,12 +1,12 @@
 """Explanation: coalitions, dividends and base values of some rows, and every answer that follows from them.
 
 Frozen data; no torch, no matplotlib. Sums of dividends are asked of a source (`dividends`) with weights from `indices`;
-what is more than such a sum is in `answers` and `minimal_set`, names in `names`, other formats in `exports`.
+what is more than such a sum is in `answers` and `minimal_set`, names in `names`, pages and files in `exports`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from harsanyinet import files
 from harsanyinet.explanations import answers, exports, indices, names
 from harsanyinet.explanations.answers import Missingness, TopInteractions
-from harsanyinet.explanations.dividends import Dividends, OneOutput, dense_dividends, read_only, shapley_values
+from harsanyinet.explanations.dividends import Dividends, dense_dividends, one_output, read_only, shapley_values
 from harsanyinet.explanations.indices import InteractionIndex
 from harsanyinet.explanations.minimal_set import minimal_set
 from harsanyinet.extras import need_package
@@ -129,14 +129,9 @@ class Explanation:
         return self._drop(self._base + self._values.sum(axis=1))
 
     def value(self, present: ArrayLike) -> Array:
-        """v(S) of every row from the dividends, without the model.
+        """v(S) of every row from the dividends, without the model: (B[, K]), a line per row or mask.
 
-        Args:
-            present: (P,) or (B, P) bool, True where a feature is present. An explanation of one row takes any number
-                of masks.
-
-        Returns:
-            (B[, K]), a line per row or mask.
+        `present` is (P,) or (B, P) bool, True where a feature is present; for one row any number of masks will do.
         """
         return self._drop(self._raw(present))
 
@@ -167,7 +162,7 @@ class Explanation:
         k = names.find_name(name, self.output_names, "output")
         return self._like(
             base_values=self._base[..., k : k + 1],
-            dividends=OneOutput(self._source, k),
+            dividends=one_output(self._source, k),
             values=self._values[:, :, k : k + 1],
             output_names=[self.output_names[k]],
             data=self._data,
@@ -176,14 +171,11 @@ class Explanation:
     # Indices -----------------------------------------------------------------------------------------------------
 
     def index(self, name: str, order: int | None = None) -> InteractionIndex:
-        """An interaction index of all sets up to an order.
+        """An interaction index of all sets up to an order: its `.sets` (tuples of feature indices) and `.values`.
 
         Args:
             name: SV, BV (single features), SII, BII, STII, k-SII, FSII or Moebius.
             order: Largest size of a set; by default 1 for SV and BV, else 2.
-
-        Returns:
-            An object with `.sets` (tuples of feature indices) and `.values` (B, len(sets)[, K]).
         """
         if order is None:
             order = 1 if name in ("SV", "BV") else min(2, self.n_features)
@@ -207,23 +199,20 @@ class Explanation:
 
     def order_spectrum(self) -> Array:
         """(P + 1,): the share of the sum of |dividends| by the size of the coalition. All in order 0 if none acts."""
-        return answers.order_shares(self.coalitions, (part.array() for part in self._source.chunks()))
+        return answers.order_shares(self.coalitions, self._chunks())
 
     def missingness(self, probability: ArrayLike) -> Missingness:
-        """Mean and variance of the outputs when each feature is present independently with a given probability.
+        """Mean and variance of the outputs when each feature is present independently.
 
-        Args:
-            probability: One probability of being present, or one per feature.
+        `probability` is one probability of being present, or one per feature.
         """
-        chunks = (part.array() for part in self._source.chunks())
-        parts = answers.going_missing(self.coalitions, chunks, self._base, probability)
+        parts = answers.going_missing(self.coalitions, self._chunks(), self._base, probability)
         return Missingness(*map(self._drop, parts))
 
     def probabilities(self, present: ArrayLike | None = None) -> Array:
-        """Predicted probabilities (sigmoid of one output, softmax of several), (B[, K]); of some features alone, too.
+        """Predicted probabilities (sigmoid of one output, softmax of several), (B[, K]).
 
-        Args:
-            present: As for `value`; None for all features.
+        With `present`, as for `value`, those of some features alone.
         """
         masks = np.ones(self.n_features, dtype=bool) if present is None else present
         return self._drop(answers.probabilities(self._raw(masks)))
@@ -233,7 +222,7 @@ class Explanation:
 
         All 2^P values in closed form, so at most 20 features. They sum to p(x) - p(empty), not to logits.
         """
-        rows = (row for part in self._source.chunks() for row in part.array())
+        rows = (row for part in self._chunks() for row in part)
         base = np.broadcast_to(self._base, (len(self), self._base.shape[-1]))
         return self._drop(answers.shapley_of_probabilities(self.coalitions, rows, base))
 
@@ -261,7 +250,7 @@ class Explanation:
             time_limit: Seconds after which the search gives up with an error.
 
         Returns:
-            Sorted feature indices; empty when the base values already decide the same way.
+            Sorted feature indices; none when the base values already decide the same way.
         """
         if threshold and len(self.output_names) > 1:
             raise ValueError(f"a threshold decides on one output, however: there are {len(self.output_names)}")
@@ -275,8 +264,14 @@ class Explanation:
 
         Of several outputs, most of shap's plots want one: `ex.output("name").to_shap()`.
         """
-        base = self._drop(np.broadcast_to(self._base, (len(self), self._base.shape[-1])))
-        return exports.as_shap(self.values, base, self.data, self.feature_names, self.output_names)
+        base = np.broadcast_to(self._base, (len(self), self._base.shape[-1]))
+        return need_package("shap", "shap").Explanation(
+            values=np.array(self.values),
+            base_values=np.array(self._drop(base)),
+            data=None if self.data is None else exports.as_floats(self.data),
+            feature_names=list(self.feature_names),
+            output_names=None if len(self.output_names) == 1 else list(self.output_names),
+        )
 
     def to_shapiq(
         self, row: int | Hashable, index: str = "SII", order: int | None = None, output: str | int | None = None
@@ -286,31 +281,51 @@ class Explanation:
         `order` is as in `index`; `output` is a name or position, by default the row's largest output.
         """
         need_package("shapiq", "shapiq")
+        from harsanyinet.explanations.named_interactions import as_shapiq
+
         row = self.row_position(row)
         one = self[row].output(self.output_position(output, row))
-        return exports.as_shapiq(one.index(index, order), float(one.base_values.reshape(-1)[0]), self.feature_names)
+        return as_shapiq(one.index(index, order), float(one.base_values.reshape(-1)[0]), self.feature_names)
 
     def to_frame(self) -> pd.DataFrame:
         """A tidy DataFrame, one line per row, output and feature: row, output, feature, data, shapley_value.
 
         `row` holds the labels of the rows: the index of the frame that was explained.
         """
-        return exports.as_tidy_frame(self._values, self.data, self.feature_names, self.output_names, self.row_names)
+        import pandas as pd
+
+        b, n, k = self._values.shape
+        rows = pd.RangeIndex(b) if self.row_names is None else pd.Index(self.row_names, tupleize_cols=False)
+        cells = np.full((b, n), np.nan) if self.data is None else self.data
+        return pd.DataFrame(
+            {
+                "row": rows.to_flat_index().repeat(n * k),
+                "output": np.tile(np.repeat(self.output_names, n), b),
+                "feature": np.tile(self.feature_names, b * k),
+                "data": np.repeat(cells[:, None], k, axis=1).reshape(-1),
+                "shapley_value": np.swapaxes(self._values, 1, 2).reshape(-1),
+            }
+        )
 
     def save(self, path: str | PathLike[str]) -> None:
         """Writes one file (arrays and JSON, no pickle), beside the old one and then in its place."""
-        arrays, meta = exports.as_arrays(
-            {"values": self._values, "base_values": self._base, "coalitions": self.coalitions},
-            self._source.array(), self.data, self.row_names,
-        )  # fmt: skip
-        named = {"feature_names": self.feature_names, "output_names": self.output_names, "scale": self.scale}
-        files.save_arrays(path, "explanation", arrays, named | meta)
+        arrays = {"values": self._values, "base_values": self._base, "coalitions": self.coalitions}
+        data, cells = exports.data_to_file(self.data)
+        meta = {
+            "feature_names": self.feature_names,
+            "output_names": self.output_names,
+            "scale": self.scale,
+            "row_names": None if self.row_names is None else [exports.as_json(label) for label in self.row_names],
+            "data": cells,
+        }
+        files.save_arrays(path, "explanation", arrays | {"dividends": self._source.array()} | data, meta)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Explanation:
         """Reads what `save` wrote. Nothing in the file is executed."""
         arrays, meta = files.load_arrays(path, "explanation")
-        return cls(**exports.from_arrays(arrays, meta))
+        cells = exports.data_from_file(meta.pop("data"), arrays["values"].shape[:2])
+        return cls(**{"data": cells} | arrays | meta)
 
     # Rows and sums -----------------------------------------------------------------------------------------------
 
@@ -334,7 +349,7 @@ class Explanation:
     def output_position(self, output: str | int | None, row: int) -> int:
         """The position of an output; by default the largest output of the row, which is the predicted class."""
         if output is None:
-            return int(np.argmax((self._base + self._values.sum(axis=1))[row]))
+            return int(np.argmax(self.outputs[row]))
         return names.find_name(output, self.output_names, "output")
 
     def __len__(self) -> int:
@@ -365,10 +380,10 @@ class Explanation:
         if self.data is not None and other.data is not None and not exports.equal_cells(self.data, other.data):
             raise ValueError("explanations can be added when they explain the same rows, however: their data differ")
         coalitions, position = indices.unite_coalitions(np.vstack([self.coalitions, other.coalitions]))
+        sums = indices.sums(position, len(coalitions))
 
         def dividends() -> Array:
-            both = np.concatenate([self._source.array(), other._source.array()], axis=1)
-            return indices.sum_by(both, position, len(coalitions))
+            return indices.times_sparse(np.concatenate([self._source.array(), other._source.array()], axis=1), sums)
 
         return self._like(
             base_values=self._base + other._base,
@@ -425,8 +440,10 @@ class Explanation:
         return f"Explanation({counts})\n  mean |value|: {top}{', ...' if n > 5 else ''}"
 
     def _repr_html_(self) -> str:
-        outputs, c = self._base + self._values.sum(axis=1), len(self.coalitions)
-        return exports.as_html(self._values, outputs, self.data, self.feature_names, self.output_names, c)
+        outputs = self._base + self._values.sum(axis=1)
+        return exports.as_html(
+            self._values, outputs, self.data, self.feature_names, self.output_names, len(self.coalitions)
+        )
 
     # Internals ---------------------------------------------------------------------------------------------------
 
@@ -435,16 +452,15 @@ class Explanation:
         masks = names.check_present(present, None if len(self) == 1 else len(self), self.n_features)
         return self._base + self._source.at(masks)
 
+    def _chunks(self) -> Iterator[Array]:
+        """The dividends (rows, C, K), some rows at a time."""
+        return (part.array() for part in self._source.chunks())
+
     def _drop(self, array: Array) -> Array:
         """Without the axis of the outputs where there is one output."""
         return array[..., 0] if self._base.shape[-1] == 1 else array
 
     def _like(self, **changes: Any) -> Explanation:
         """An explanation of the same rows, features and outputs but for what changes."""
-        same = {
-            "feature_names": self.feature_names, "output_names": self.output_names, "row_names": self.row_names,
-            "scale": self.scale, "copy": False,
-        }  # fmt: skip
-        if "data" not in changes:
-            changes["data"] = self.data
-        return Explanation(**(same | changes))
+        same = ("feature_names", "output_names", "row_names", "scale", "data")
+        return Explanation(**{name: getattr(self, name) for name in same if name not in changes}, copy=False, **changes)

@@ -16,15 +16,7 @@ def minimal_set(
 ) -> tuple[int, ...]:
     """Minimises |S| such that v(S) decides as v(N) does, with y_T = prod_{i in T} x_i for every coalition T.
 
-    Args:
-        coalitions: (C, P).
-        dividends: (C, K) of one row.
-        base: (K,), v(empty).
-        threshold: One output decides by exceeding it; of several, the largest decides.
-        time_limit: Seconds after which the search gives up with an error.
-
-    Returns:
-        Sorted feature indices.
+    Of one row: `dividends` (C, K), `base` (K,); the rest and the result are those of `Explanation.smallest_set`.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import coo_array, csr_array, eye_array, hstack
