@@ -239,18 +239,11 @@ class Explanation:
         return answers.strongest_sets(self.coalitions, dividends, self.feature_names, k, at_least)
 
     def smallest_set(self, row: int | Hashable, *, threshold: float = 0.0, time_limit: float = 60.0) -> tuple[int, ...]:
-        """The fewest features of a row that, kept while all others are absent, preserve the decision.
+        """The fewest features of a row that, kept while all others are absent, preserve the decision: sorted indices.
 
-        The decision is the largest of several outputs, or whether one output exceeds the threshold. Solved exactly as a
-        mixed-integer programme over the dividends and checked against them.
-
-        Args:
-            row: Position or label of the row.
-            threshold: Of the decision, for one output only.
-            time_limit: Seconds after which the search gives up with an error.
-
-        Returns:
-            Sorted feature indices; none when the base values already decide the same way.
+        The decision is the largest of several outputs, or whether one output exceeds the threshold; where the base
+        values decide the same way, no feature is needed. Solved exactly as a mixed-integer programme over the dividends
+        and checked against them; after `time_limit` seconds the search gives up with an error.
         """
         if threshold and len(self.output_names) > 1:
             raise ValueError(f"a threshold decides on one output, however: there are {len(self.output_names)}")
