@@ -59,7 +59,7 @@ def find_groups(groups: Mapping[str, Sequence[str | int]], names: Sequence[str])
     counts = masks.sum(axis=0)
     for wrong, where in ((counts > 1, "several groups"), (counts == 0, "none")):
         if wrong.any():
-            some = [names[i] for i in np.flatnonzero(wrong)]
+            some = [name for name, one in zip(names, wrong, strict=True) if one]
             raise ValueError(f"groups must hold every feature exactly once, however: {some} in {where}")
     return masks
 
