@@ -73,12 +73,9 @@ def packaged_file(package: str, file: str) -> Path | None:
 
 
 def download(folder: str, md5: Mapping[str, str], url: str) -> tuple[dict[str, bytes], str]:
-    """Fetches the files named by ``md5``, checks them and keeps them in the cache.
+    """Fetches the files named by ``md5``, checks them and keeps them, unpacked, in a folder of the cache.
 
-    Args:
-        folder: In the cache.
-        md5: Of each file, unpacked.
-        url: Of a .zip archive that holds them all; or of each file, with {} for its name, which .gz says is packed.
+    The address is that of a .zip archive that holds them all, or, with {} for the name, of each; {}.gz is unpacked.
     """
     from http.client import HTTPException
 

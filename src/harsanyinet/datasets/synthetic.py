@@ -16,11 +16,8 @@ def unanimity_game(n: int, sets: Mapping[tuple[int, ...], float]) -> Callable[[N
         n: Number of players.
         sets: Dividend of each set of players; the empty set, when given, is v(empty).
 
-    Returns:
-        The game, from boolean masks to values.
-
     Shape:
-        masks (m, n) -> values (m,)
+        boolean masks (m, n) -> values (m,)
 
     Examples:
         >>> game = unanimity_game(3, {(0,): 1.0, (0, 2): 5.0})

@@ -82,8 +82,8 @@ def load_census(rows: Literal["all", "complete"] = "all") -> TableSplit:
     """Census Income (UCI Adult) as in the paper: 12 variables, the original split, does a person earn above 50K.
 
     The columns fnlwgt and education are dropped (education-num says the same as the latter). 32,561 and 16,281 rows,
-    labelled ``"<=50K"`` or ``">50K"``; ``rows="complete"`` drops those with a missing value, which the authors' code
-    keeps: 30,162 and 15,060.
+    labelled ``"<=50K"`` or ``">50K"``, as the authors' code keeps them; or the 30,162 and 15,060 ``"complete"`` ones,
+    without a missing value.
     """
     if rows not in ("all", "complete"):
         raise ValueError(f'rows must be "all" or "complete", however: {rows=}')

@@ -41,9 +41,7 @@ class TopInteractions(NamedTuple):
 
 def order_shares(coalitions: Masks, chunks: Iterable[Array]) -> Array:
     """The share of the sum of |dividends| by the size of the coalition, (P + 1,); all in order 0 where none acts."""
-    weight = np.zeros(len(coalitions))
-    for dividends in chunks:
-        weight += np.abs(dividends).sum(axis=(0, 2), dtype=np.float64)
+    weight = sum((np.abs(a).sum(axis=(0, 2), dtype=np.float64) for a in chunks), np.zeros(len(coalitions)))
     n = coalitions.shape[1]
     sums = np.bincount(coalitions.sum(axis=1), weights=weight, minlength=n + 1)
     total = sums.sum()

@@ -75,7 +75,8 @@ class Certificate:
 
     def to_json(self) -> str:
         """The certificate as JSON."""
-        return json.dumps(_finite(asdict(self)), indent=2, allow_nan=False)
+        strict = json.loads(json.dumps(asdict(self)), parse_constant=lambda word: str(float(word)))  # "inf", "nan"
+        return json.dumps(strict, indent=2, allow_nan=False)
 
     def __str__(self) -> str:
         lines = [
@@ -178,21 +179,16 @@ class _Tried:
             random = self.rng.random((self.n_masks, n)) < self.rng.random((self.n_masks, 1))
             masks = np.vstack([np.zeros((1, n), dtype=bool), random, np.ones((1, n), dtype=bool)])
             table = np.asarray(game(masks), dtype=np.float64).reshape(len(masks), k)
-            self._add_subgames(one, game)
+            for _ in range(self.n_subgames):  # a few players, all others present
+                players = self.rng.choice(n, SUB_PLAYERS, replace=False)
+                truth = games.brute_force_shapley(games.sub_game(game, players, n), SUB_PLAYERS, progress=False)
+                claimed = one.restrict(players.tolist()).values.reshape(SUB_PLAYERS, k)
+                _note(self.errors["shapley"], claimed, truth.reshape(SUB_PLAYERS, k))
         self.largest = np.maximum(self.largest, np.abs(table).max(axis=0))
         self.span = np.maximum(self.span, np.abs(table - table[0]).max(axis=0))
         _note(self.errors["value"], _values(one, masks), table)
         _note(self.errors["base"], one.base_values.reshape(1, k), table[:1])
         _note(self.errors["efficiency"], values.sum(axis=0)[None], table[-1:] - table[:1])
-
-    def _add_subgames(self, one: Explanation, game: games.Game) -> None:
-        """Shapley values of a few players, all others present, by brute force."""
-        for _ in range(self.n_subgames):
-            players = self.rng.choice(self.n_players, SUB_PLAYERS, replace=False)
-            alone = games.sub_game(game, players, self.n_players)
-            truth = games.brute_force_shapley(alone, SUB_PLAYERS, progress=False)
-            claimed = one.restrict(players.tolist()).values.reshape(SUB_PLAYERS, self.n_outputs)
-            _note(self.errors["shapley"], claimed, truth.reshape(SUB_PLAYERS, self.n_outputs))
 
     def checks(self, tolerance: float, rounding: float) -> list[Check]:
         """The lines of a certificate; `rounding` is how much of the size of an output counts as its range."""
@@ -210,15 +206,6 @@ class _Tried:
         )
         worst = {claim: float(np.max(error / scale)) for claim, error in self.errors.items()}
         return [Check(name, worst[claim] <= tolerance, kind, cases, worst[claim]) for name, claim, kind, cases in lines]
-
-
-def _finite(item: Any) -> Any:
-    """JSON knows no infinity: it becomes text."""
-    if isinstance(item, dict):
-        return {key: _finite(value) for key, value in item.items()}
-    if isinstance(item, list | tuple):
-        return [_finite(value) for value in item]
-    return str(item) if isinstance(item, float) and not np.isfinite(item) else item
 
 
 def versions() -> dict[str, str]:

@@ -41,7 +41,7 @@ def plot_shape(
 
     Args:
         model: A fitted estimator, or what `effects.single_effect` returned.
-        feature: Name or position of the column; may be left out of the latter.
+        feature: Name or position of the column, which the latter knows.
         X: Rows whose values are to be shown too: as a grey histogram under the steps, as shares beside categories.
         output: Name or position; needed when there are several outputs.
         ax: Where to draw.
@@ -76,12 +76,8 @@ def plot_pair(
 ) -> Axes:
     """What two columns add together to the raw output, beyond what each adds by itself, as a heat map.
 
-    Args:
-        model: A fitted estimator, or what `effects.pair_effect` returned.
-        a: Name or position of the column on the horizontal axis; may be left out of the latter, like `b`.
-        b: Of the column on the vertical axis.
-        output: Name or position; needed when there are several outputs.
-        ax: Where to draw.
+    `model` is a fitted estimator, or what `effects.pair_effect` returned. `a` and `b` are names or positions of the
+    columns on the horizontal and the vertical axis, which the latter knows; the rest is as for `plot_shape`.
     """
     if isinstance(model, PairEffect):
         effect = model

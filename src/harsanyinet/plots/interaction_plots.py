@@ -35,12 +35,8 @@ def plot_interactions(
 ) -> Axes:
     """A heat map of one row's pair interactions, with single features on the diagonal.
 
-    Args:
-        ex: The explanation. Of more than `MAX_FEATURES` features, the strongest are shown, in their own order.
-        row: Position of the row, or its label.
-        output: Name or position; by default the row's largest output.
-        index: SII (the diagonal holds Shapley values), k-SII, STII, FSII, BII or Moebius, of order 2.
-        ax: Where to draw.
+    Arguments as for `plot_waterfall`; `index` is SII (the diagonal holds Shapley values), k-SII, STII, FSII, BII or
+    Moebius, of order 2. Of more than `MAX_FEATURES` features, the strongest are shown, in their own order.
     """
     _, _, row, k = drawing.one_row(ex, row, output)
     interactions = ex[row].index(index, min(2, ex.n_features))
@@ -192,8 +188,7 @@ def _kept(strength: Array) -> Array:
 
 def _blocks(fields: Any) -> list[NDArray[np.bool_]]:
     """The units of every block, sorted so that the structure shows."""
-    method = getattr(fields, "receptive_fields", None)
-    given = fields if method is None else method()
+    given = fields.receptive_fields() if hasattr(fields, "receptive_fields") else fields
     blocks = [np.asarray(f.detach().cpu() if hasattr(f, "detach") else f) for f in given]
     shapes = [block.shape for block in blocks]
     if not blocks or any(len(s) != 2 or 0 in s or s[1] != shapes[0][-1] for s in shapes):
