@@ -1,4 +1,4 @@
-"""Answers that are more than one weighted sum of dividends: features that go missing, probabilities, strongest sets.
+"""Answers that are more than one weighted sum of dividends: missing features, probabilities, the sets that matter.
 
 Coalitions (C, P), dividends (rows, C, K), some rows at a time, and base values (K,) or (B, K) in, numbers out. Weighted
 sums are in `indices`.
@@ -6,6 +6,7 @@ sums are in `indices`.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -111,3 +112,58 @@ def strongest_sets(
     names = [tuple(feature_names[i] for i in members) for members in sets]
     bound = max(float(dropped[dropped > 0].sum()), float(-dropped[dropped < 0].sum()), 0.0)
     return TopInteractions(sets, names, dividends[kept], bound)
+
+
+def minimal_set(
+    coalitions: Masks, dividends: Array, base: Array, threshold: float, time_limit: float
+) -> tuple[int, ...]:
+    """The fewest features that keep a decision: minimises |S| such that v(S) decides as v(N) does.
+
+    A mixed-integer programme with y_T = prod_{i in T} x_i for every coalition T; `dividends` (C, K) and `base` (K,) are
+    those of one row, the rest and the result those of `Explanation.smallest_set`.
+    """
+    from scipy.optimize import Bounds, LinearConstraint, milp
+    from scipy.sparse import csr_array, eye_array, hstack
+
+    def decision(present: Masks) -> bool | int:
+        out = base + dividends[~coalitions[:, ~present].any(axis=1)].sum(axis=0)
+        return bool(out[0] > threshold) if len(out) == 1 else int(np.argmax(out))
+
+    n = coalitions.shape[1]
+    wanted = decision(np.ones(n, dtype=bool))
+    a, constant = dividends.T.astype(np.float64), base.astype(np.float64)
+    if len(base) == 1:  # the decision holds where no gain + weights . y is negative
+        sign = 1.0 if wanted else -1.0
+        weights, gain = sign * a, sign * (constant - threshold)
+    else:
+        others = np.arange(len(base)) != wanted
+        weights, gain = a[wanted] - a[others], constant[wanted] - constant[others]
+    acting = np.flatnonzero(np.abs(weights).max(axis=0) > 0)
+    weights, inside = weights[:, acting], coalitions[acting]
+    scale = np.maximum(np.abs(weights).sum(axis=1), np.abs(gain)) + np.finfo(float).tiny
+    term, member = np.nonzero(inside)
+    x, y = csr_array(eye_array(n)), csr_array(eye_array(len(acting)))
+    all_members = hstack([csr_array(-inside.astype(float)), y])
+    holds = np.hstack([np.zeros((len(gain), n)), weights / scale[:, None]])
+    constraints = [
+        LinearConstraint(hstack([-x[member], y[term]]).tocsr(), -np.inf, 0),  # y_T <= x_i for all i in T
+        LinearConstraint(all_members.tocsr(), 1 - inside.sum(axis=1), np.inf),  # y_T >= 1 - number of absent members
+        LinearConstraint(holds, -gain / scale, np.inf),
+    ]
+    counted = np.r_[np.ones(n), np.zeros(len(acting))]  # the features, not the coalitions
+    end = time.monotonic() + time_limit
+    while True:  # the solver works to a tolerance: what it finds is checked, and cut off if it does not hold
+        solution = milp(
+            counted,
+            integrality=counted,
+            bounds=Bounds(0, 1),
+            constraints=constraints,
+            options={"mip_rel_gap": 0.0, "time_limit": max(end - time.monotonic(), 1e-3)},
+        )
+        if solution.status != 0 or time.monotonic() > end:
+            raise RuntimeError(f"the smallest set was not found within {time_limit:g} s: {solution.message}")
+        kept = solution.x[:n] > 0.5
+        if decision(kept) == wanted:
+            return tuple(np.flatnonzero(kept).tolist())
+        another = np.r_[np.where(kept, -1.0, 1.0), np.zeros(len(acting))]
+        constraints.append(LinearConstraint(another[None], 1.0 - kept.sum(), np.inf))

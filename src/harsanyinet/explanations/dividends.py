@@ -156,9 +156,6 @@ def dense_dividends(
         raise ValueError("coalitions must not be empty, however: a row of coalitions has no member")
     if copy and len(indices.unite_coalitions(coalitions)[0]) != len(coalitions):
         raise ValueError("coalitions must differ from each other, however: one stands there twice")
-    n_players = coalitions.shape[1]
-    if values is not None and values.shape[1:] != (n_players, n_outputs):
-        raise ValueError(f"values must have shape (rows, {n_players}, {n_outputs}), however: {values.shape}")
     if not callable(dividends):
         dividends = read_only(np.asarray(dividends), copy)
     elif values is None:

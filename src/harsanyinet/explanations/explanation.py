@@ -1,7 +1,7 @@
 """Explanation: coalitions, dividends and base values of some rows, and every answer that follows from them.
 
 Frozen data; no torch, no matplotlib. Sums of dividends are asked of a source (`dividends`) with weights from `indices`;
-what is more than such a sum is in `answers` and `minimal_set`, names in `names`, pages and files in `exports`.
+what is more than such a sum is in `answers`, names in `names`, pages and files in `exports`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from harsanyinet.explanations import answers, exports, indices, names
 from harsanyinet.explanations.answers import Missingness, TopInteractions
 from harsanyinet.explanations.dividends import Dividends, dense_dividends, one_output, read_only, shapley_values
 from harsanyinet.explanations.indices import InteractionIndex
-from harsanyinet.explanations.minimal_set import minimal_set
 from harsanyinet.extras import need_package
 
 if TYPE_CHECKING:
@@ -71,11 +70,11 @@ class Explanation:
         elif callable(dividends) or isinstance(dividends, np.ndarray):
             raise ValueError("coalitions must be given with an array of dividends, however: there are none")
         self._source: Dividends = dividends
+        n = self.coalitions.shape[1]
         values = shapley_values(self._source) if values is None else values
+        if values.shape != (len(self._source), n, k):
+            raise ValueError(f"values must have shape (rows, {n}, {k}), however: {values.shape}")
         self._values = read_only(values, copy)
-        if self._values.ndim != 3 or self._values.shape[::2] != (len(self._source), k):
-            raise ValueError(f"values must have shape ({len(self._source)}, features, {k}), however: {values.shape}")
-        n = self._values.shape[1]
         if self._base.shape[:-1] not in ((), (len(self),)):
             raise ValueError(f"base_values must have shape ({k},) or ({len(self)}, {k}), however: {self._base.shape}")
         self.feature_names = names.different_names(feature_names, [f"x{i}" for i in range(n)], "feature_names")
@@ -248,7 +247,8 @@ class Explanation:
         if threshold and len(self.output_names) > 1:
             raise ValueError(f"a threshold decides on one output, however: there are {len(self.output_names)}")
         one = self[self.row_position(row)]
-        return minimal_set(self.coalitions, one._source.array()[0], one._base.reshape(-1), threshold, time_limit)
+        dividends, base = one._source.array()[0], one._base.reshape(-1)
+        return answers.minimal_set(self.coalitions, dividends, base, threshold, time_limit)
 
     # Conversions -------------------------------------------------------------------------------------------------
 
@@ -304,13 +304,9 @@ class Explanation:
         """Writes one file (arrays and JSON, no pickle), beside the old one and then in its place."""
         arrays = {"values": self._values, "base_values": self._base, "coalitions": self.coalitions}
         data, cells = exports.data_to_file(self.data)
-        meta = {
-            "feature_names": self.feature_names,
-            "output_names": self.output_names,
-            "scale": self.scale,
-            "row_names": None if self.row_names is None else [exports.as_json(label) for label in self.row_names],
-            "data": cells,
-        }
+        labels = None if self.row_names is None else [exports.as_json(label) for label in self.row_names]
+        named = {name: getattr(self, name) for name in ("feature_names", "output_names", "scale")}
+        meta = named | {"row_names": labels, "data": cells}
         files.save_arrays(path, "explanation", arrays | {"dividends": self._source.array()} | data, meta)
 
     @classmethod

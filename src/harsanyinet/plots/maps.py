@@ -66,6 +66,7 @@ def plot_maps(
     """
     from matplotlib import pyplot as plt
     from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
 
     pictures = np.asarray(images)
     if len(pictures) != len(ex):
@@ -85,7 +86,7 @@ def plot_maps(
             draw_cells(ax, pictures[i], column.reshape(shape), limit)
             weight = "bold" if k == best else "normal"
             ax.set_title(f"{ex.output_names[k]}: {column.sum():+.1f}", fontsize=8, fontweight=weight)
-    colours, extend = ScalarMappable(plt.Normalize(-limit, limit), COLOURS), np.abs(values).max() > limit
+    colours, extend = ScalarMappable(Normalize(-limit, limit), COLOURS), np.abs(values).max() > limit
     scale = figure.colorbar(
         colours, ax=axes, shrink=min(1.0, 2.5 / len(ex) + 0.3), pad=0.01, extend="both" if extend else "neither"
     )
