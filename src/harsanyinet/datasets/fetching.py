@@ -56,13 +56,8 @@ def read_files(folder: Path, md5: Mapping[str, str]) -> dict[str, bytes] | None:
             contents[name] = content if path.name == name else gzip.decompress(content)
             check_md5(path.name, contents[name], md5[name])
         except (OSError, EOFError, zlib.error, ValueError) as error:
-            raise damaged(path, error) from error
+            raise DatasetDamagedError(f"{path} is damaged ({error}); replace or delete it") from error
     return contents
-
-
-def damaged(path: Path, error: Exception) -> DatasetDamagedError:
-    """What to say of a file that cannot be read, or not as it should be."""
-    return DatasetDamagedError(f"{path} is damaged ({error}); replace or delete it")
 
 
 def packaged_file(package: str, file: str) -> Path | None:

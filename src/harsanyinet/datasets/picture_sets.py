@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import pickle
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -70,10 +70,9 @@ def load_cifar10() -> ImageSplit:
     From the folder `cifar10`: either the original archive ``cifar-10-python.tar.gz``, or one lossless WebP sheet of 100
     x 100 images per batch with ``labels.npz`` beside them (needs Pillow). Whichever it is, the pixels are checked.
     """
-    batches, source = _cifar_batches()
-    parts = [batches[name] for name in CIFAR_BATCHES]
-    train, y_train = (np.concatenate(each) for each in zip(*parts[:5], strict=True))
-    return _original("cifar10", train, y_train, *parts[5], _CIFAR_CLASSES, source)
+    (*batches, test), source = _cifar_batches()
+    train, y_train = (np.concatenate(each) for each in zip(*batches, strict=True))
+    return _original("cifar10", train, y_train, *test, _CIFAR_CLASSES, source)
 
 
 def load_digit_images(seed: int = 0) -> ImageSplit:
@@ -108,7 +107,7 @@ def _idx(content: bytes) -> Pixels:
     return np.frombuffer(content, np.uint8, offset=4 + 4 * n_axes).reshape(shape).copy()
 
 
-Batches = dict[str, tuple[Pixels, Pixels]]
+Batches = list[tuple[Pixels, Pixels]]
 
 
 def _cifar_batches() -> tuple[Batches, str]:
@@ -117,45 +116,45 @@ def _cifar_batches() -> tuple[Batches, str]:
         folder = place / "cifar10"
         if stored := fetching.read_files(folder, CIFAR_ARCHIVE):
             return _cifar_of_archive(stored), source
-        sheets = {batch: folder / f"{batch}.webp" for batch in CIFAR_BATCHES}
-        if all(path.is_file() for path in (*sheets.values(), folder / "labels.npz")):
+        sheets = [folder / f"{name}.webp" for name in CIFAR_BATCHES]
+        if all(path.is_file() for path in (*sheets, folder / "labels.npz")):
             return _cifar_of_sheets(sheets, folder / "labels.npz"), source
-    fetched, source = fetching.download("cifar10", CIFAR_ARCHIVE, _CIFAR_URL)
-    return _cifar_of_archive(fetched), source
+    stored, source = fetching.download("cifar10", CIFAR_ARCHIVE, _CIFAR_URL)
+    return _cifar_of_archive(stored), source
 
 
-def _cifar_of_sheets(sheets: Mapping[str, Path], labels_path: Path) -> Batches:
+def _cifar_of_sheets(sheets: Sequence[Path], labels_path: Path) -> Batches:
     try:
         with np.load(io.BytesIO(labels_path.read_bytes()), allow_pickle=False) as stored:
             labels = np.concatenate([stored["y_train"], stored["y_test"]]).astype(np.uint8)
     except Exception as error:  # for a damaged file, numpy raises nearly anything
-        raise fetching.damaged(labels_path, error) from error
+        raise DatasetDamagedError(f"{labels_path} is damaged ({error}); replace or delete it") from error
     if labels.shape != (10_000 * len(sheets),):
         raise DatasetDamagedError(
             f"{labels_path} must hold {10_000 * len(sheets):,} labels, however: {labels.shape}; replace or delete it"
         )
-    batches: Batches = {}
-    for (name, path), y in zip(sheets.items(), labels.reshape(-1, 10_000), strict=True):
+    batches = []
+    for path, y, md5 in zip(sheets, labels.reshape(-1, 10_000), CIFAR_BATCHES.values(), strict=True):
         sheet = read_picture(path)
         if sheet.shape != (3200, 3200, 3):
             raise DatasetDamagedError(
                 f"{path} must be a sheet of (3200, 3200, 3), however: {sheet.shape}; replace or delete it"
             )
         pixels = sheet.reshape(100, 32, 100, 32, 3).transpose(0, 2, 1, 3, 4).reshape(-1, 32, 32, 3)
-        batches[name] = _checked(f"{path} with its labels in labels.npz", pixels, y, CIFAR_BATCHES[name])
+        batches.append(_checked(f"{path} with its labels in labels.npz", pixels, y, md5))
     return batches
 
 
 def _cifar_of_archive(contents: Mapping[str, bytes]) -> Batches:
     """The batches of the python archive, whose own checksum was compared before: nothing unknown is unpickled."""
-    batches: Batches = {}
+    batches = []
     with tarfile.open(fileobj=io.BytesIO(*contents.values())) as archive:
         for batch, md5 in CIFAR_BATCHES.items():
             file = archive.extractfile(f"cifar-10-batches-py/{batch}")
             assert file is not None
             stored = pickle.loads(file.read(), encoding="bytes")
             pixels = stored[b"data"].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
-            batches[batch] = _checked(batch, pixels, np.array(stored[b"labels"], dtype=np.uint8), md5)
+            batches.append(_checked(batch, pixels, np.array(stored[b"labels"], dtype=np.uint8), md5))
     return batches
 
 

@@ -40,15 +40,6 @@ class TopInteractions(NamedTuple):
     bound: float
 
 
-def order_shares(coalitions: Masks, chunks: Iterable[Array]) -> Array:
-    """The share of the sum of |dividends| by the size of the coalition, (P + 1,); all in order 0 where none acts."""
-    weight = sum((np.abs(a).sum(axis=(0, 2), dtype=np.float64) for a in chunks), np.zeros(len(coalitions)))
-    n = coalitions.shape[1]
-    sums = np.bincount(coalitions.sum(axis=1), weights=weight, minlength=n + 1)
-    total = sums.sum()
-    return np.asarray(sums / total) if total > 0 else np.eye(1, n + 1)[0]
-
-
 def going_missing(coalitions: Masks, chunks: Iterable[Array], base: Array, probability: ArrayLike) -> Missingness:
     """Mean and variance of the outputs, (B, K) each, when features are present independently of each other.
 

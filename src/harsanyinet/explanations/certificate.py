@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib import metadata
@@ -37,7 +36,7 @@ class Explainable(Protocol):
     def explain(self, x: Any, /) -> Explanation:
         """Explains rows."""
 
-    def game(self, x: Any, row: int, /) -> Callable[[NDArray[np.bool_]], NDArray[Any]]:
+    def game(self, x: Any, row: int, /) -> games.Game:
         """The real forward pass of one row as a function of masks: (m,) or (m, K)."""
 
 

@@ -198,7 +198,12 @@ class Explanation:
 
     def order_spectrum(self) -> Array:
         """(P + 1,): the share of the sum of |dividends| by the size of the coalition. All in order 0 if none acts."""
-        return answers.order_shares(self.coalitions, self._chunks())
+        weight, n = np.zeros(len(self.coalitions)), self.n_features
+        for dividends in self._chunks():
+            weight += np.abs(dividends).sum(axis=(0, 2), dtype=np.float64)
+        sums = np.bincount(self.coalitions.sum(axis=1), weights=weight, minlength=n + 1)
+        total = sums.sum()
+        return np.asarray(sums / total) if total > 0 else np.eye(1, n + 1)[0]
 
     def missingness(self, probability: ArrayLike) -> Missingness:
         """Mean and variance of the outputs when each feature is present independently.
@@ -324,8 +329,19 @@ class Explanation:
         return int(self._values.shape[1])
 
     def row_position(self, row: int | Hashable) -> int:
-        """The position of a row: from a position, which may be counted from the end, or a label that is no integer."""
-        return names.find_row(row, self.row_names, len(self))
+        """The position of a row, given by its label or by an integer: a position, which may be counted from the end."""
+        if isinstance(row, int | np.integer) and not isinstance(row, bool):
+            if not -len(self) <= row < len(self):
+                raise IndexError(f"row must lie between 0 and {len(self) - 1}, however: row={row}")
+            return int(row) % len(self)
+        if self.row_names is None:
+            raise ValueError(f"row must be a position, since the rows have no labels, however: row={row!r}")
+        places = [i for i, label in enumerate(self.row_names) if label == row]
+        if len(places) != 1:
+            some = ", ".join(repr(label) for label in self.row_names[:5])
+            what = "several rows have" if places else "no row has"
+            raise ValueError(f"row must be a position or a label, such as {some}, however: {what} {row!r}")
+        return places[0]
 
     def row_label(self, row: int) -> str:
         """What the row at a position is called: by its label, or else its position."""

@@ -95,7 +95,7 @@ def pooled(labels: Sequence[str], numbers: Array, max_display: int) -> tuple[lis
     shown, rest = strongest_first(np.abs(numbers), max_display)
     own, widths = [labels[i] for i in shown], numbers[shown].tolist()
     if len(rest):
-        own.append(others_label(len(rest)))
+        own.append(f"sum of {count_text(len(rest), 'other feature')}")
         widths.append(float(numbers[rest].sum()))
     return own, widths
 
@@ -179,11 +179,6 @@ def rounded_text(value: float, largest: float, sign: str = "") -> str:
 def count_text(n: int, what: str) -> str:
     """How many of something: "1 row", "3 rows"."""
     return f"{n} {what}" if n == 1 else f"{n} {what}s"
-
-
-def others_label(n: int) -> str:
-    """The label of a bar that the weakest features share."""
-    return f"sum of {count_text(n, 'other feature')}"
 
 
 def output_title(ex: Explanation, k: int) -> str:

@@ -139,7 +139,10 @@ def _shape_steps(axis: Axis, heights: Array, held: Array | None, name: str, ax: 
         notes.append("diamond: missing")
     if held is not None:
         numbers = held[~np.isnan(held)]
-        counts, bins = np.histogram(numbers.clip(edges[0], edges[-1]), bins=_bins(axis))
+        left, right = edges[[0, -1]]
+        step = max(1, round((right - left) / 60))  # of whole numbers each bin holds equally many
+        bins = np.arange(left, right + step, step) if axis.column.whole else np.linspace(left, right, 61)
+        counts, _ = np.histogram(numbers.clip(left, right), bins=bins)
         low, high = ax.get_ylim()
         ax.set_ylim(low - 0.18 * (high - low), high)  # room below the steps
         shares = 0.13 * counts / max(1, counts.max())
@@ -147,8 +150,7 @@ def _shape_steps(axis: Axis, heights: Array, held: Array | None, name: str, ax: 
         ax.bar(bins[:-1], shares, np.diff(bins), align="edge", color="#bbbbbb", transform=strip, zorder=2)
         notes.append(f"grey: {drawing.count_text(len(numbers), 'row')}")
     ax.spines[["top", "right"]].set_visible(False)
-    ax.set_xlabel(drawing.short_label(axis.name))
-    ax.set_ylabel(drawing.in_one_or_two_lines("effect", name, longest=36))
+    ax.set(xlabel=drawing.short_label(axis.name), ylabel=drawing.in_one_or_two_lines("effect", name, longest=36))
     return ax, "", notes
 
 
@@ -170,17 +172,7 @@ def _shape_bars(axis: Axis, heights: Array, held: Array | None, name: str, ax: A
     drawing.draw_bars(ax, range(n), widths, [drawing.rounded_text(width, max(high, -low), "+") for width in widths])
     ax.axvline(0, color=drawing.NEUTRAL, linewidth=0.8)
     ax.set_yticks(range(n), labels)
-    ax.set_ylim(-0.6, n - 0.4)
     room = 0.25 * (high - low) or 1.0  # for the numbers
-    ax.set_xlim(low - room * (low < 0), high + room * (high > 0 or low == 0))
+    ax.set(xlim=(low - room * (low < 0), high + room * (high > 0 or low == 0)), ylim=(-0.6, n - 0.4))
     ax.set_xlabel(f"effect, {name}")
     return ax, "" if n == len(heights) else f", {n} strongest of {len(heights)}", notes
-
-
-def _bins(axis: Axis) -> Array:
-    """Edges of a histogram; of whole numbers each bin holds equally many."""
-    low, high = axis.edges[0], axis.edges[-1]
-    if not axis.column.whole:
-        return np.linspace(low, high, 61)
-    step = max(1, round((high - low) / 60))
-    return np.arange(low, high + step, step)

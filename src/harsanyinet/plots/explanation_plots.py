@@ -109,8 +109,7 @@ def plot_bar(ex: Explanation, output: str | int | None = None, max_display: int 
     heights = range(len(widths))[::-1]
     drawing.draw_bars(ax, heights, widths, list(map(drawing.number_text, widths)), colour=drawing.NEGATIVE)
     ax.set_yticks(heights, labels)
-    ax.set_xlim(0, 1.15 * max(widths) or 1.0)
-    ax.set_ylim(-0.6, len(widths) - 0.4)
+    ax.set(xlim=(0, 1.15 * max(widths) or 1.0), ylim=(-0.6, len(widths) - 0.4))
     what = f"mean of {len(ex.output_names)} outputs" if k is None else drawing.output_title(ex, k)
     ax.set_xlabel(drawing.in_one_or_two_lines("mean |Shapley value|", what))
     ax.set_title(f"{what}, {drawing.count_text(len(ex), 'row')}", fontsize=10)
@@ -135,7 +134,7 @@ def plot_beeswarm(
     columns, labels = [values[:, i] for i in shown], [names[i] for i in shown]
     if len(rest):
         columns.append(values[:, rest].sum(axis=1))
-        labels.append(drawing.others_label(len(rest)))
+        labels.append(f"sum of {drawing.count_text(len(rest), 'other feature')}")
     data, coloured = None, False
     if ex.data is not None:
         data = np.full((len(ex), len(columns)), "", dtype=object)  # shap draws a column of text in grey
@@ -185,10 +184,9 @@ def _steps(ax: Axes | None, labels: Sequence[str], widths: Sequence[float], star
     drawing.number_beside(ax, base, 0, drawing.number_text(base), gap=8)
     drawing.number_beside(ax, ends[0], n + 1, drawing.number_text(ends[0]), gap=8)
     ax.set_yticks([n + 1, *bars, 0], [end, *labels, bottom])
-    ax.set_ylim(-0.6, n + 1.6)
     low, high = min(base, *ends), max(base, *ends)
     room = 0.22 * (high - low) if high - low > 1e-9 * max(abs(low), abs(high)) else 1.0  # for the numbers
-    ax.set_xlim(low - room, high + room)
+    ax.set(xlim=(low - room, high + room), ylim=(-0.6, n + 1.6))
     return ax
 
 
@@ -201,7 +199,7 @@ def _colours(column: Array) -> tuple[Array | None, list[str]]:
         words = ["" if drawing.is_missing(cell) else str(cell) for cell in column]
         kinds = sorted(set(words) - {""})
         numbers = np.array([kinds.index(word) if word and len(kinds) == 2 else np.nan for word in words])
-    numbers = np.where(np.isfinite(numbers), numbers, np.nan)
-    if len(np.unique(numbers[np.isfinite(numbers)])) < 2:
+    known = np.isfinite(numbers)
+    if len(np.unique(numbers[known])) < 2:
         return None, []
-    return numbers, [drawing.short_label(kind) for kind in kinds]
+    return np.where(known, numbers, np.nan), [drawing.short_label(kind) for kind in kinds]

@@ -87,19 +87,17 @@ def plot_network(
         strength[list(members)] += abs(interactions.values[at])
     if ex.n_features > MAX_FEATURES:
         interactions = interactions.get_subset(_kept(strength).tolist())
-    drawn = None
-    if strength.any():
-        names = dict(enumerate(drawing.distinct_labels(ex.feature_names)))
-        with np.errstate(invalid="ignore"):  # shapiq divides by zero to place the label of a single node
-            figure, drawn = shapiq.network_plot(interactions, feature_names=names, show=False)
-        plt.close(figure)
     ax = drawing.new_axes(ax, 5.7 + 0.15 * min(40, max(map(len, ex.feature_names))), 6.5)
     ax.set_title(f"{_heading(ex, row, k)}\nnodes: Shapley values, edges: SII of pairs", fontsize=10)
     ax.set_axis_off()
-    if drawn is None:
+    if not strength.any():
         ax.text(0.5, 0.5, "every interaction is zero", ha="center", va="center", transform=ax.transAxes)
-    else:
-        _copy_network(drawn, ax)
+        return ax
+    names = dict(enumerate(drawing.distinct_labels(ex.feature_names)))
+    with np.errstate(invalid="ignore"):  # shapiq divides by zero to place the label of a single node
+        figure, drawn = shapiq.network_plot(interactions, feature_names=names, show=False)
+    plt.close(figure)
+    _copy_network(drawn, ax)
     return ax
 
 
@@ -120,8 +118,7 @@ def plot_order_spectrum(ex: Explanation, ax: Axes | None = None) -> Axes:
     ax.set_xticks(orders[::step])
     ax.set_ylim(0, 1.12 * float(percent[1:].max()) or 100)
     ax.spines[["top", "right"]].set_visible(False)
-    ax.set_xlabel("order: number of features in the coalition")
-    ax.set_ylabel("share of the sum of |dividends| (%)")
+    ax.set(xlabel="order: number of features in the coalition", ylabel="share of the sum of |dividends| (%)")
     k = len(ex.output_names)
     what = drawing.output_title(ex, 0) if k == 1 else f"{k} outputs"
     zero = "" if len(occurring) else "\nevery dividend is zero"
@@ -220,8 +217,7 @@ def _copy_network(drawn: Axes, ax: Axes) -> None:
     for patch in every:
         copy = patches.PathPatch(patch.get_path())
         copy.update_from(patch)
-        copy.set_transform(ax.transData)
-        copy.set_edgecolor("#999999")
+        copy.set(transform=ax.transData, edgecolor="#999999")
         if patch not in nodes:  # shapiq measures them by the strongest node, beside which most would be invisible
             share = patch.get_alpha() / strongest
             if share < WEAKEST_EDGE:
@@ -231,7 +227,6 @@ def _copy_network(drawn: Axes, ax: Axes) -> None:
         ax.add_patch(copy)
     wide = max(label.get_window_extent().width for label in labels) / room
     half = max(1.3, 1.12 / max(0.3, 1 - 2 * wide))  # leaves room for the longest label on both sides
-    ax.set(xlim=(-half, half), ylim=(-1.3, 1.3))
-    ax.set_aspect("equal")
+    ax.set(xlim=(-half, half), ylim=(-1.3, 1.3), aspect="equal")
     handles = [patches.Patch(color=c, label=s) for c, s in (("#ff0d57", "positive"), ("#1e88e5", "negative"))]
     ax.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=2, frameon=False, fontsize=9)
