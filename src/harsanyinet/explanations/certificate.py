@@ -151,9 +151,6 @@ def verify(
     )
 
 
-# What the values claim -----------------------------------------------------------------------------------------------
-
-
 class _Tried:
     """Claims of an explanation beside real forward passes, row by row; what is kept is the worst error."""
 

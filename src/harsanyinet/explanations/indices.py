@@ -86,10 +86,7 @@ def weight(name: str, order: int, s: int, t: int) -> float:
 def index_weights(coalitions: Coalitions, name: str, order: int) -> tuple[list[tuple[int, ...]], csr_array]:
     """The sets of an index up to an order, and the weights (C, sets) of the dividends in their values.
 
-    Args:
-        coalitions: (C, P) bool, unique, none empty.
-        name: One of `INDICES`.
-        order: Largest size of a set; 1 for SV and BV.
+    The coalitions (C, P) are unique and none is empty; the order is 1 for SV and BV.
     """
     n_players = coalitions.shape[1]
     if name not in INDICES:
