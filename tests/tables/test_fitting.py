@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.datasets import load_iris
+from sklearn.metrics import log_loss
 
 from harsanyinet import Explanation, HarsanyiClassifier, HarsanyiRegressor
 from harsanyinet.tables import fitting
@@ -175,3 +176,14 @@ def test_learning_what_to_say_without_some_columns_has_all_the_time_that_is_left
     HarsanyiRegressor(**OPTIONS | {"max_iter": 50, "max_seconds": 60}).fit(frame, frame["a"])
     assert len(deadlines) == 1
     assert started + 55 < deadlines[0] < started + 61
+
+
+@pytest.mark.parametrize("seed", [2, 3])
+def test_few_rows_do_not_choose_the_columns_that_they_are_held_out_to_judge(seed):
+    """Each of sixty columns says a little: those that happen to say most of 150 rows say less of others."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(4150, 60))
+    y = x.sum(1) + 4 * rng.normal(size=4150) > 0
+    model = HarsanyiClassifier(**OPTIONS).fit(x[:150], y[:150])
+    assert (model.feature_importances_ > 0).sum() > 50
+    assert log_loss(y[150:], model.predict_proba(x[150:])) < 1.1 * model.history_.losses.min()

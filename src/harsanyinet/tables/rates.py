@@ -10,6 +10,7 @@ Nothing here depends on the seed of the fit: models of two seeds differ by what 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -86,8 +87,8 @@ def find_rate(
 ) -> Trial:  # fmt: skip
     """Fits quickly on four fifths of the rows and watches the others; more than once where there are few rows.
 
-    If some players gain no more than shuffled ones do, the quick fits are made again without them, and they are left
-    out for good where that is better or as good.
+    If some players gain no more than shuffled ones do, the quick fits are made again without them (of few rows, without
+    those that gain no more in the rows of each), and they are left out for good where that is better or as good.
 
     Args:
         table: What is to be learned from.
@@ -106,16 +107,17 @@ def find_rate(
         order = order[np.argsort(table.y[order, 0], kind="stable")]
     fold = np.empty(n, dtype=np.int64)
     fold[order] = np.arange(n) % FOLDS
-    each = None if max_seconds is None else max_seconds / (2 * n_folds + 1)
+    each = None if max_seconds is None else max_seconds / (3 * n_folds + 1)
     quick = replace(
         settings, n_trees=MOST_TREES, learning_rate=QUICK_RATE, quickening=QUICKENING, copies=0, max_seconds=each
     )
 
-    def watch(asked: Table, shown: tqdm[Any]) -> _Watched:
+    def watch(screen: Callable[[Table], Masks], shown: tqdm[Any]) -> _Watched:
         boosters, held, curves = [], [], []
         for f in range(n_folds):
-            booster = Booster(asked.take(np.flatnonzero(fold != f)), loss, quick, SEED + f, n_threads)
-            other = asked.take(np.flatnonzero(fold == f))
+            some, other = table.take(np.flatnonzero(fold != f)), table.take(np.flatnonzero(fold == f))
+            asked = replace(some, useful=np.stack([screen(some)] * 2))
+            booster = Booster(asked, loss, quick, SEED + f, n_threads)
             rows = Rows(other.bins, other.y, other.weight, np.tile(booster.base, (len(other.y), 1)))
             curves.append(booster.boost(rows, PATIENCE, shown))
             boosters.append(booster)
@@ -125,19 +127,24 @@ def find_rate(
         return _Watched(boosters, held, losses)
 
     with bar("looking for a learning rate", None, unit="tree", progress=progress) as shown:  # who knows how many
-        found = watch(table, shown)
         kept = np.ones(table.n_players, dtype=bool)
+        found = watch(lambda _: kept, shown)
         if found.best and table.n_players > 1:
             few = replace(quick, n_trees=min(found.best, SHADOW_TREES), least_gain=0.0)
-            shadowed = Booster(with_shadows(_some(table, SHADOW_ROWS), SEED), loss, few, SEED, n_threads)
-            shadowed.boost()
-            some = more_than_shadows(shadowed.gains, table.n_players)
-            if some.any() and not some.all():
-                again = watch(replace(table, useful=np.stack([some, some])), shown)
+
+            def screened(some: Table) -> Masks:
+                shadowed = Booster(with_shadows(_some(some, SHADOW_ROWS), SEED), loss, few, SEED, n_threads)
+                shadowed.boost()
+                return more_than_shadows(shadowed.gains, table.n_players)
+
+            own = screened(table)
+            if own.any() and not own.all():
+                few_held = sum(map(len, found.held)) < MANY_HELD  # who must have no part in the choice then
+                again = watch(screened if few_held else lambda _: own, shown)
                 if _as_good(loss, _together(again), _together(found)):
-                    found, kept = again, some
-            elif not some.any() and found.losses.min() > (1 - WORTH_IT) * found.losses[0]:
-                kept = some  # nothing but noise
+                    found, kept = again, own
+            elif not own.any() and found.losses.min() > (1 - WORTH_IT) * found.losses[0]:
+                kept = own  # nothing but noise
     n_trees = settings.n_trees
     if max_seconds is not None:  # as many as there will be time for
         seconds = (time.monotonic() - started) / max(1, sum(len(booster.shapes) for booster in found.boosters))
