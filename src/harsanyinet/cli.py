@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import os
 import sys
@@ -11,20 +12,15 @@ from pathlib import Path
 from typing import Any
 
 _TABLE = "a table with a line of column names: .csv, .tsv (also .gz) or .parquet, or - for standard input"
-_MISSING = "what stands for a missing value, such as '?', besides an empty cell, NA, NaN and null"
-_SETTINGS = (
-    "max_iter", "learning_rate", "max_order", "max_seconds", "members", "loss", "quantile", "categorical_features",
-    "monotonic_cst", "date_features", "groups",
-)  # fmt: skip
-_READING = ("missing", "delimiter", "encoding")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command and returns the exit code: 0 done, 1 a certificate failed, 2 wrong input, 130 interrupted."""
-    arguments = _parser().parse_args(argv)
+    options = vars(_parser().parse_args(argv))
+    run = options.pop("run")
     logging.basicConfig(format="%(message)s")
     try:
-        code: int = arguments.run(arguments)
+        code: int = run(**options)
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
@@ -38,6 +34,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         _say(" ".join(str(error).split()) or type(error).__name__)
         return 2
+
+
+# What is parsed: an argument has the name of the parameter that it becomes -------------------------------------------
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -87,20 +86,15 @@ def _add_fit(fit: argparse.ArgumentParser) -> None:
         help="auto (default): classification for text, booleans and at most 20 different whole numbers",
     )  # fmt: skip
     _add_reading(fit)
-    fit.add_argument("--drop", type=_names, action="extend", default=[], metavar="COL,...", help="columns to leave out")
+    _add_columns(fit, "--drop", "columns to leave out", default=[])
     _add_ids(fit, "columns that name the rows, such as a number of a customer; they are left out")
-    fit.add_argument(
-        "--categorical", dest="categorical_features", type=_names, action="extend", metavar="COL,...",
-        help="columns whose numbers are names of something",
-    )  # fmt: skip
+    _add_columns(fit, "--categorical", "columns whose numbers are names of something", dest="categorical_features")
     fit.add_argument(
         "--monotone", dest="monotonic_cst", type=_sign, action="append", metavar="COL=1",
         help="the output never falls as this column grows, or with COL=-1 never rises; once for each column",
     )  # fmt: skip
-    fit.add_argument(
-        "--dates", dest="date_features", type=_names, action="extend", metavar="COL,...",
-        help='columns of dates; "" for none (default: all that read as dates)',
-    )  # fmt: skip
+    dates = 'columns of dates; "" for none (default: all that read as dates)'
+    _add_columns(fit, "--dates", dates, dest="date_features")
     fit.add_argument(
         "--group", dest="groups", type=_group, action="append", metavar="NAME=COL,...",
         help="columns that are one player, such as those of a one-hot code; once for each player",
@@ -116,8 +110,13 @@ def _add_fit(fit: argparse.ArgumentParser) -> None:
         "--loss", choices=["squared", "absolute", "quantile", "poisson"], help="of a regression (default: squared)"
     )
     fit.add_argument("--quantile", type=float, metavar="Q", help="for --loss quantile (default: 0.5)")
-    fit.add_argument("--seed", type=int, default=0, metavar="N", help="the same gives the same model (default: 0)")
-    fit.add_argument("--threads", type=int, metavar="N", help="default: one for few rows, else all cores")
+    fit.add_argument(
+        "--seed", dest="random_state", type=int, default=0, metavar="N",
+        help="the same gives the same model (default: 0)",
+    )  # fmt: skip
+    fit.add_argument(
+        "--threads", dest="n_jobs", type=int, metavar="N", help="default: one for few rows, else all cores"
+    )
     fit.set_defaults(run=_fit)
 
 
@@ -194,7 +193,7 @@ def _add_bench(bench: argparse.ArgumentParser) -> None:
     several.add_argument("--only", type=_names, metavar="DATASET,...", help="datasets (default: all)")
     several.add_argument("--models", type=_names, metavar="NAME,...", help="models, in this order (default: all)")
     defaults = bench.add_argument_group("for defaults")
-    defaults.add_argument("--settings", type=_json, metavar="JSON", help='more candidates: {"name": {...}}')
+    defaults.add_argument("--settings", type=json.loads, metavar="JSON", help='more candidates: {"name": {...}}')
     defaults.add_argument(
         "--no-samples", dest="samples", action="store_false", default=None, help="without samples of few rows"
     )
@@ -202,98 +201,90 @@ def _add_bench(bench: argparse.ArgumentParser) -> None:
 
 
 def _add_reading(command: argparse.ArgumentParser, as_in_fit: str = "") -> None:
-    command.add_argument(
-        "--missing", type=_names, action="extend", default=[], metavar="TEXT,...", help=_MISSING + as_in_fit
-    )
+    missing = f"what stands for a missing value, such as '?', besides an empty cell, NA, NaN and null{as_in_fit}"
+    _add_columns(command, "--missing", missing, default=[], metavar="TEXT,...")
     command.add_argument("--delimiter", type=_delimiter, metavar="C", help="between two cells (default: found out)")
     command.add_argument("--encoding", metavar="NAME", help="of a text file, such as latin-1 (default: utf-8)")
 
 
 def _add_ids(command: argparse.ArgumentParser, help: str) -> None:
-    command.add_argument("--id", dest="ids", type=_names, action="extend", default=[], metavar="COL,...", help=help)
+    _add_columns(command, "--id", help, dest="ids", default=[])
 
 
-def _demo(arguments: argparse.Namespace) -> int:
-    if arguments.images:
+def _add_columns(
+    command: argparse.ArgumentParser, flag: str, help: str, *, metavar: str = "COL,...", **options: Any
+) -> None:
+    command.add_argument(flag, type=_names, action="extend", metavar=metavar, help=help, **options)
+
+
+# What is called ------------------------------------------------------------------------------------------------------
+
+
+def _demo(images: bool, **options: Any) -> int:
+    if images:
         from harsanyinet.demos.image_demo import run_image_demo as run_demo
     else:
         from harsanyinet.demos.table_demo import run_demo
 
-    return 0 if run_demo(arguments.out, say=print, seed=arguments.seed, quick=arguments.quick)["passed"] else 1
+    return 0 if run_demo(say=print, **options)["passed"] else 1
 
 
-def _fit(arguments: argparse.Namespace) -> int:
+def _fit(**options: Any) -> int:
     from harsanyinet.batch.fit_files import fit_file
 
-    settings = {name: getattr(arguments, name) for name in _SETTINGS}
     for name in ("monotonic_cst", "groups"):
-        settings[name] = dict(getattr(arguments, name)) if getattr(arguments, name) else None
-    report = fit_file(
-        arguments.data, arguments.target, arguments.out, task=arguments.task, drop=arguments.drop, ids=arguments.ids,
-        say=_say, random_state=arguments.seed, n_jobs=arguments.threads, **_some(arguments, *_READING), **settings,
-    )  # fmt: skip
-    print(report)
+        options[name] = dict(options[name]) if options[name] else None
+    print(fit_file(say=_say, **options))
     return 0
 
 
-def _predict(arguments: argparse.Namespace) -> int:
+def _predict(**options: Any) -> int:
     from harsanyinet.batch.runs import predict_file
 
-    options = _some(arguments, "ids", "chunk", "threads", *_READING)
-    predict_file(arguments.model, arguments.data, arguments.out, say=_say, **options)
+    predict_file(say=_say, **options)
     return 0
 
 
-def _explain(arguments: argparse.Namespace) -> int:
+def _explain(**options: Any) -> int:
     from harsanyinet.batch.runs import explain_file
 
-    options = _some(arguments, "game", "ids", "chunk", "threads", *_READING)
-    explain_file(arguments.model, arguments.data, arguments.out, say=_say, **options)
+    explain_file(say=_say, **options)
     return 0
 
 
-def _score(arguments: argparse.Namespace) -> int:
+def _score(**options: Any) -> int:
     from harsanyinet.batch.runs import score_file
 
-    options = _some(arguments, *_READING)
-    scores = score_file(arguments.model, arguments.data, arguments.target, say=_say, **options)
-    for name, value in scores.items():
+    for name, value in score_file(say=_say, **options).items():
         print(f"{name:<20}{value:,.0f}" if name == "rows" else f"{name:<20}{value:.6g}")
     return 0
 
 
-def _some(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
-    return {name: getattr(arguments, name) for name in names}
-
-
-def _verify(arguments: argparse.Namespace) -> int:
+def _verify(model: Path, rows: Path, out: Path | None, **options: Any) -> int:
     from harsanyinet import files
     from harsanyinet.batch.runs import verify_file
 
-    if arguments.out:
-        files.check_place(arguments.out, [arguments.model, arguments.rows])
-    options = _some(arguments, "max_rows", "double", *_READING)
-    certificate = verify_file(arguments.model, arguments.rows, say=_say, **options)
-    if arguments.out:
-        files.write_beside(arguments.out, (certificate.to_json() + "\n").encode())
+    if out:
+        files.check_place(out, [model, rows])
+    certificate = verify_file(model, rows, say=_say, **options)
+    if out:
+        files.write_beside(out, (certificate.to_json() + "\n").encode())
     print(certificate)
     return 0 if certificate.passed else 1
 
 
-def _export(arguments: argparse.Namespace) -> int:
+def _export(
+    model: Path, out: Path, game: Any, interactions: bool, baseline: Path | None, verify: Path | None, **reading: Any
+) -> int:
     from harsanyinet import files
     from harsanyinet.batch.runs import first_row, verify_file
     from harsanyinet.serving.export import export_file
 
-    inputs = [place for place in (arguments.model, arguments.baseline, arguments.verify) if place is not None]
-    files.check_place(arguments.out, inputs)
-    reading, options = _some(arguments, *_READING), _some(arguments, "game", "interactions")
-    if arguments.baseline is not None:
-        options["baseline"] = first_row(arguments.model, arguments.baseline, **reading)
-    if arguments.verify is not None:
-        options["certificate"] = verify_file(arguments.model, arguments.verify, say=_say, **reading)
-    size = export_file(arguments.model, arguments.out, **options)
-    print(f"{arguments.out}: {size / 1e6:.1f} MB")
+    files.check_place(out, [place for place in (model, baseline, verify) if place is not None])
+    row = None if baseline is None else first_row(model, baseline, **reading)
+    certificate = None if verify is None else verify_file(model, verify, say=_say, **reading)
+    export_file(model, out, game=game, baseline=row, interactions=interactions, certificate=certificate)
+    print(f"{out}: {out.stat().st_size / 1e6:.1f} MB")
     return 0
 
 
@@ -310,20 +301,19 @@ def _experiment(name: str) -> Any:
     return import_module(f"harsanyinet_experiments.{name}")
 
 
-def _bench(arguments: argparse.Namespace) -> int:
-    given = {name: getattr(arguments, name) for name in ("threads", "only", "models", "settings", "samples")}
-    options = {name: value for name, value in given.items() if value is not None}
-    n_known = {"core": 0, "exactness": 0, "accuracy": 3, "defaults": 5}.get(arguments.name, 1)
-    if wrong := sorted(options.keys() - set(list(given)[:n_known])):
-        name = wrong[0].replace("samples", "no-samples")
-        raise ValueError(f"--{name} is no option of this benchmark, however: bench {arguments.name}")
-    run = _experiment(f"bench_{arguments.name}").run
-    print(run(arguments.out or Path("results", f"bench_{arguments.name}.json"), quick=arguments.quick, **options))
+def _bench(name: str, out: Path | None, quick: bool, **given: Any) -> int:
+    options = {option: value for option, value in given.items() if value is not None}
+    n_known = {"core": 0, "exactness": 0, "accuracy": 3, "defaults": 5}.get(name, 1)
+    if wrong := sorted(options.keys() - set(("threads", "only", "models", "settings", "samples")[:n_known])):
+        flag = wrong[0].replace("samples", "no-samples")
+        raise ValueError(f"--{flag} is no option of this benchmark, however: bench {name}")
+    run = _experiment(f"bench_{name}").run
+    print(run(out or Path("results", f"bench_{name}.json"), quick=quick, **options))
     return 0
 
 
-def _reproduce(arguments: argparse.Namespace) -> int:
-    print(_experiment("reproduce").run(arguments.name, arguments.out, quick=arguments.quick, only=arguments.only))
+def _reproduce(name: str, out: Path, **options: Any) -> int:
+    print(_experiment("reproduce").run(name, out, **options))
     return 0
 
 
@@ -347,12 +337,6 @@ def _group(text: str) -> tuple[str, list[str]]:
     if not (name and equal and columns):
         raise argparse.ArgumentTypeError(f"expected NAME=COL,..., however: {text!r}")
     return name, _names(columns)
-
-
-def _json(text: str) -> Any:
-    import json
-
-    return json.loads(text)
 
 
 def _say(text: str) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from itertools import chain, pairwise
 from typing import Any, Literal, Unpack
 
 import numpy as np
@@ -35,80 +36,57 @@ Game = Literal["missing", "marginal"]
 TableModel = HarsanyiClassifier | HarsanyiRegressor
 Say = Callable[[str], object]
 
-CHUNK = 20_000
-"""Rows that are read at a time: fewer cost more by the call, more take memory."""
+
+class Streaming(Reading, total=False):
+    """How to go through a file: how to read it, as in `fit_file`, and"""
+
+    ids: Sequence[str]
+    """Columns of the data that name the rows, and stand before the result; none by default."""
+    chunk: int
+    """Rows that are read at a time, 20,000: fewer cost more by the call, more take memory."""
+    threads: int | None
+    """As in fit if None."""
+    say: Say
+    """Takes remarks, one line each."""
+    progress: bool
+    """Whether to show a bar on a terminal when it lasts longer than two seconds; True by default."""
 
 
-def predict_file(
-    model: Place,
-    data: Place,
-    out: Place | None = None,
-    *,
-    ids: Sequence[str] = (),
-    chunk: int = CHUNK,
-    threads: int | None = None,
-    say: Say = lambda text: None,
-    progress: bool = True,
-    **reading: Unpack[Reading],
-) -> int:
+def predict_file(model: Place, data: Place, out: Place | None = None, **options: Unpack[Streaming]) -> int:
     """Predicts the rows of a table file, which may be larger than memory.
 
     The columns of the result are `prediction`, for a classifier also `probability of <class>` for each class; with
-    several targets `prediction of <target>` for each. Those that name the rows stand before them.
+    several targets `prediction of <target>` for each.
 
     Args:
         model: A model file of an estimator.
         data: CSV, TSV or Parquet, with the columns of the model and any others, in any order; "-" for standard input.
         out: Where the predictions go, likewise; None or "-" for CSV on stdout.
-        ids: Columns of the data that name the rows.
-        chunk: Rows read at a time.
-        threads: As in fit if None.
-        say: Takes remarks, one line each.
-        progress: Shows a bar on a terminal when it lasts longer than two seconds.
-        **reading: How to read the data; the same as in `fit_file`.
+        **options: See `Streaming`.
 
     Returns:
         The number of rows.
     """
-    return _stream(_predicted, "predicting", model, data, out, ids, chunk, threads, say, progress, reading)
+    return _stream(_predicted, "predicting", model, data, out, **options)
 
 
 def explain_file(
-    model: Place,
-    data: Place,
-    out: Place | None = None,
-    *,
-    game: Game = "missing",
-    ids: Sequence[str] = (),
-    chunk: int = CHUNK,
-    threads: int | None = None,
-    say: Say = lambda text: None,
-    progress: bool = True,
-    **reading: Unpack[Reading],
+    model: Place, data: Place, out: Place | None = None, *, game: Game = "missing", **options: Unpack[Streaming]
 ) -> int:
-    """Writes the Shapley values of the rows of a table file, which may be larger than memory.
+    """Writes the Shapley values of the rows of a table file, which may be larger than memory; see `predict_file`.
 
     The columns of the result are `base value`, one for each column of the model, and the raw output, to which the
     others of the row add up: `log-odds of <class>` for two classes, `output` for a number. With several outputs there
     is one such group for each, `<output>: <column>`.
 
     Args:
-        model: As for `predict_file`, like all that follow.
+        model: As for `predict_file`, like all but the game.
         data: The rows.
         out: Where the values go.
         game: What happens to columns outside a coalition: they are missing, or averaged over the training rows.
-        ids: Columns of the data that name the rows.
-        chunk: Rows read at a time.
-        threads: As in fit if None.
-        say: Takes remarks.
-        progress: Shows a bar.
-        **reading: How to read the data.
-
-    Returns:
-        The number of rows.
+        **options: See `Streaming`.
     """
-    answer = partial(_explained, game=game)
-    return _stream(answer, "explaining", model, data, out, ids, chunk, threads, say, progress, reading)
+    return _stream(partial(_explained, game=game), "explaining", model, data, out, **options)
 
 
 def score_file(
@@ -135,14 +113,13 @@ def score_file(
         raise ValueError(f"the target must be no column of the model, however: {target!r} is one")
     columns = [*loaded.columns_, _target_column(loaded, target)]
     raw, truth, n_rows = [], [], 0
-    with seekable(data) as path, _unseen(say) as note:
+    with seekable(data) as path, _unseen(say):
         for frame in read_rows_for(columns, path, rows=5000, **reading):
             n_rows += len(frame)
             frame = frame[frame[target].notna()]
             if len(frame):
                 raw.append(loaded.raw_outputs(_input(loaded, frame[names])).reshape(len(frame), -1))
                 truth.append(_truth(loaded, frame[target], data))
-            note()
     if not truth:
         raise ValueError(f"column {target!r} of {data} must hold something to compare with, however: it is empty")
     output, y = np.concatenate(raw), np.concatenate(truth)[:, None]
@@ -244,12 +221,13 @@ def _stream(
     path: Place,
     data: Place,
     out: Place | None,
-    ids: Sequence[str],
-    chunk: int,
-    threads: int | None,
-    say: Say,
-    progress: bool,
-    reading: Reading,
+    *,
+    ids: Sequence[str] = (),
+    chunk: int = 20_000,
+    threads: int | None = None,
+    say: Say = lambda text: None,
+    progress: bool = True,
+    **reading: Unpack[Reading],
 ) -> int:
     if out is not None and str(out) != STANDARD:
         files.check_place(out, [path, data])
@@ -262,14 +240,13 @@ def _stream(
     done = 0
     with (
         seekable(data) as rows,
-        _unseen(say) as note,
+        _unseen(say),
         writing_table(out) as write,
         bar(stage, count_rows(rows), progress=progress, unit_scale=True) as shown,
     ):
         frames = read_rows_for(model.columns_, rows, rows=chunk, keep=ids, **reading)
         for frame, result in _ahead(lambda frame: answer(model, _input(model, frame[names])), frames, model.n_jobs):
             write(_named(result, frame[list(ids)]))
-            note()
             done += len(frame)
             shown.update(len(frame))
     return done
@@ -283,14 +260,9 @@ def _ahead(
         yield from ((frame, work(frame)) for frame in frames)
         return
     with ThreadPoolExecutor(1) as pool:
-        before: tuple[pd.DataFrame, Future[pd.DataFrame]] | None = None
-        for frame in frames:
-            now = (frame, pool.submit(work, frame))
-            if before is not None:
-                yield before[0], before[1].result()
-            before = now
-        if before is not None:
-            yield before[0], before[1].result()
+        tasks: Iterator[Any] = ((frame, pool.submit(work, frame)) for frame in frames)
+        for (frame, task), _ in pairwise(chain(tasks, [None])):  # the next one is read before this one is waited for
+            yield frame, task.result()
 
 
 def _named(result: pd.DataFrame, ids: pd.DataFrame) -> pd.DataFrame:
@@ -319,18 +291,17 @@ def _predicted(model: TableModel, frame: Any) -> pd.DataFrame:
 
 
 def _explained(model: TableModel, frame: Any, game: Game) -> pd.DataFrame:
-    explained = model.explain(frame, game=game)
-    n_rows, names, outputs = len(frame), explained.feature_names, explained.output_names
-    base, values = explained.base_values.reshape(-1), explained.values.reshape(n_rows, len(names), -1)
-    raw = explained.outputs.reshape(n_rows, -1)
+    ex = model.explain(frame, game=game)
+    names, outputs, n_rows = ex.feature_names, ex.output_names, len(frame)
     total = f"log-odds of {outputs[0]}" if isinstance(model, HarsanyiClassifier) and len(outputs) == 1 else "output"
-    parts = {}
-    for k, output in enumerate(outputs):
-        before = f"{output}: " if len(outputs) > 1 else ""
-        parts[before + _free("base value", names)] = np.full(n_rows, base[k])
-        parts |= {before + name: values[:, i, k] for i, name in enumerate(names)}
-        parts[before + _free(total, names)] = raw[:, k]
-    return pd.DataFrame(parts)
+    base = np.broadcast_to(ex.base_values.reshape(-1), (n_rows, 1, len(outputs)))
+    parts = [base, ex.values.reshape(n_rows, len(names), -1), ex.outputs.reshape(n_rows, 1, -1)]
+    columns = [
+        f"{output}: {name}" if len(outputs) > 1 else name
+        for output in outputs
+        for name in (_free("base value", names), *names, _free(total, names))
+    ]
+    return pd.DataFrame(np.concatenate(parts, axis=1).swapaxes(1, 2).reshape(n_rows, -1), columns=columns)
 
 
 def _free(name: str, taken: Sequence[str]) -> str:
@@ -339,22 +310,21 @@ def _free(name: str, taken: Sequence[str]) -> str:
 
 
 @contextmanager
-def _unseen(say: Say) -> Iterator[Callable[[], None]]:
+def _unseen(say: Say) -> Iterator[None]:
     """Adds up the categories that were not there in fit, and says one sentence for each column at the end."""
-    totals: dict[str, tuple[object, int]] = {}
-    with warnings.catch_warnings(record=True) as caught:
+    totals: dict[str, UnseenCategoryWarning] = {}
+
+    def note(message: Warning | str, *_: Any, **__: Any) -> None:
+        if isinstance(message, UnseenCategoryWarning):
+            before = totals.get(message.column)
+            rows = message.n_rows + (before.n_rows if before else 0)
+            totals[message.column] = UnseenCategoryWarning.of(message.column, (before or message).example, rows)
+        else:
+            say(str(message))
+
+    with warnings.catch_warnings():
         warnings.simplefilter("always", UnseenCategoryWarning)
-
-        def note() -> None:
-            for one in caught:
-                if isinstance(one.message, UnseenCategoryWarning):
-                    example, rows = totals.get(one.message.column, (one.message.example, 0))
-                    totals[one.message.column] = (example, rows + one.message.n_rows)
-                else:
-                    say(str(one.message))
-            caught.clear()
-
-        yield note
-        note()
-    for column, (example, rows) in totals.items():
-        say(str(UnseenCategoryWarning.of(column, example, rows)))
+        warnings.showwarning = note
+        yield
+    for one in totals.values():
+        say(str(one))

@@ -6,11 +6,13 @@ fitted model expect, so that every part of a file is understood in the same way,
 
 from __future__ import annotations
 
+import csv
 import gzip
 import shutil
 import sys
 import tempfile
 import warnings
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -21,7 +23,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from harsanyinet import files
-from harsanyinet.batch.textfiles import Dialect, Place, damaged, dialect_of, open_text
+from harsanyinet.batch.textfiles import Dialect, Place, dialect_of, is_zipped, open_text
 from harsanyinet.tables.columns import Column
 from harsanyinet.tables.frames import as_texts, pick_columns
 
@@ -138,30 +140,26 @@ def writing_table(path: Place | None) -> Iterator[Callable[[pd.DataFrame], None]
         1
         2
     """
-    to_stdout = path is None or str(path) == STANDARD
-    separator = "," if path is None or to_stdout else _separator(path)
+    path = STANDARD if path is None else path
+    to_stdout = str(path) == STANDARD
+    separator = "," if to_stdout else _separator(path)
     arrow: Any = None if separator else _pyarrow()
+    writer: Any = None
     with ExitStack() as stack:
-        target: Any = sys.stdout
-        if path is not None and not to_stdout:
-            target = stack.enter_context(files.placed(path))
-            if separator and Path(path).suffix.lower() == ".gz":
-                target = stack.enter_context(gzip.open(target, "wt", encoding="utf-8", newline=""))
-            elif separator:
-                target = stack.enter_context(target.open("w", encoding="utf-8", newline=""))
-        writer: Any = None
+        target: Any = sys.stdout if to_stdout else stack.enter_context(files.placed(path))
+        if separator and not to_stdout:
+            open_file = gzip.open if is_zipped(path) else open
+            target = stack.enter_context(open_file(target, "wt", encoding="utf-8", newline=""))
 
         def write(frame: pd.DataFrame) -> None:
             nonlocal writer
-            first = writer is None
             if separator:
+                frame.to_csv(target, sep=separator, header=writer is None, index=False, lineterminator="\n")
                 writer = target
-                frame.to_csv(target, sep=separator, header=first, index=False, lineterminator="\n")
                 return
-            schema = None if first else writer.schema
+            schema = None if writer is None else writer.schema
             table = arrow.Table.from_pandas(frame, schema=schema, preserve_index=False).replace_schema_metadata()
-            if first:
-                writer = stack.enter_context(arrow.parquet.ParquetWriter(target, table.schema))
+            writer = writer or stack.enter_context(arrow.parquet.ParquetWriter(target, table.schema))
             writer.write_table(table)
 
         yield write
@@ -184,15 +182,13 @@ def odd_values(values: pd.Series[Any]) -> list[str]:
 
 def _separator(path: Place) -> str | None:
     """Of a text file, by its suffix; None for Parquet."""
-    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
-    last = suffixes[-1] if suffixes else ""
-    if last in _PARQUET:
+    name = str(path).lower()
+    if name.endswith(_PARQUET):
         return None
-    if last == ".gz":
-        last = suffixes[-2] if len(suffixes) > 1 else ""
-    if last not in _SEPARATORS:
+    suffix = Path(name.removesuffix(".gz")).suffix
+    if suffix not in _SEPARATORS:
         raise ValueError(f"a table file must have {_SUFFIXES}, however: {path}")
-    return _SEPARATORS[last]
+    return _SEPARATORS[suffix]
 
 
 @contextmanager
@@ -203,8 +199,15 @@ def _reading(path: Place) -> Iterator[None]:
     if Path(path).is_dir():
         raise IsADirectoryError(f"cannot read {path}: it is a folder; give the path of the file itself")
     try:
-        with damaged(path):
-            yield
+        yield
+    except UnicodeDecodeError as error:
+        what = "UTF-8" if error.encoding == "utf-8" else error.encoding
+        raise ValueError(
+            f"{path} must be text in {what}, however: it is not; name its encoding (such as "
+            "--encoding latin-1) or save it again"
+        ) from error
+    except (csv.Error, UnicodeError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ValueError(f"cannot read {path}: it is damaged or not a table ({error})") from error
     except pd.errors.ParserWarning as error:
         raise ValueError(
             f"{path} must have one name for each column, however: its first row has more fields than its line of names"
@@ -294,11 +297,10 @@ def _check_names(have: Sequence[str], names: Sequence[str], path: Place) -> None
 
 
 def _as_column(values: pd.Series[Any], column: Column, path: Place) -> pd.Series[Any]:
-    if column.kind == "category":
-        return pd.Series(_as_known_texts(values, column), index=values.index, dtype=object)
     if column.kind == "date":
         return values
-    return pd.Series(_as_numbers(values, column, path), index=values.index)
+    cells = _as_known_texts(values, column) if column.kind == "category" else _as_numbers(values, column, path)
+    return pd.Series(cells, index=values.index, dtype=cells.dtype)
 
 
 def _as_numbers(values: pd.Series[Any], column: Column, path: Place) -> NDArray[np.float64]:
@@ -324,14 +326,9 @@ def _as_known_texts(values: pd.Series[Any], column: Column) -> NDArray[Any]:
     """Categories as text. One that the model does not know, but that writes the same number, becomes the known one."""
     texts = as_texts(values, column.name)
     new = [text for text in pd.unique(texts) if text is not None and text not in column.index]
-    if new:
-        known: dict[float, str] = {}
-        for level in column.levels:  # the most frequent first
-            known.setdefault(_number(level), level)
-        same = {text: known[_number(text)] for text in new if _number(text) in known}
-        if same:
-            texts = np.array([same.get(text, text) for text in texts], dtype=object)
-    return texts
+    known = {_number(level): level for level in reversed(column.levels)} if new else {}  # the most frequent stays
+    same = {text: known[number] for text in new if (number := _number(text)) in known}
+    return np.array([same.get(text, text) for text in texts], dtype=object) if same else texts
 
 
 def _number(text: str) -> float:

@@ -7,7 +7,6 @@ import csv
 import gzip
 import io
 import re
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -60,8 +59,13 @@ def open_text(path: Place, encoding: str) -> Iterator[CheckedText]:
         yield text
 
 
+def is_zipped(path: Place) -> bool:
+    """By its name."""
+    return Path(path).suffix.lower() == ".gz"
+
+
 def _open(path: Place) -> Any:
-    return gzip.open(path, "rb") if Path(path).suffix.lower() == ".gz" else Path(path).open("rb")
+    return gzip.open(path, "rb") if is_zipped(path) else Path(path).open("rb")
 
 
 def dialect_of(path: Place, usual: str, delimiter: str | None = None, encoding: str | None = None) -> Dialect:
@@ -124,18 +128,3 @@ def _decimal(rows: list[list[str]], delimiter: str) -> str:
     commas = [match for cell in cells if (match := _WITH_COMMA.fullmatch(cell))]
     surely = any(len(match[1]) != 3 for match in commas) and not any(map(_WITH_POINT.fullmatch, cells))
     return "," if surely else "."
-
-
-@contextmanager
-def damaged(path: Place) -> Iterator[None]:
-    """Says in one sentence what is wrong with the content of a text file."""
-    try:
-        yield
-    except UnicodeDecodeError as error:
-        what = "UTF-8" if error.encoding == "utf-8" else error.encoding
-        raise ValueError(
-            f"{path} must be text in {what}, however: it is not; name its encoding (such as "
-            "--encoding latin-1) or save it again"
-        ) from error
-    except (csv.Error, UnicodeError, EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise ValueError(f"cannot read {path}: it is damaged or not a table ({error})") from error

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from harsanyinet.datasets import load_digit_images
-from harsanyinet.demos.table_demo import Say
+from harsanyinet.demos.table_demo import Say, draw
 from harsanyinet.games import brute_force_shapley
 from harsanyinet.images.image_estimator import HarsanyiImageClassifier
+from harsanyinet.plots import maps
 
 
 def run_image_demo(out: Path, *, say: Say, seed: int = 0, quick: bool = False) -> dict[str, Any]:
@@ -46,22 +47,13 @@ def run_image_demo(out: Path, *, say: Say, seed: int = 0, quick: bool = False) -
         f"{error:.1e} of the largest output, {'as exact as float32 is' if passed else 'NOT EXACT'}"
     )
     model.save(out / "images.hnet")
-    written = ["images.hnet"]
-    try:
-        import matplotlib
-    except ImportError:
-        pass
-    else:
-        from harsanyinet.plots import maps
-
-        matplotlib.use("Agg")
-        titles = [f"true: {data.class_names[y]}" for y in data.y_test[:4]]
-        drawings = {
-            "maps.png": maps.plot_maps(ex, shown, titles=titles),
-            "cell_interactions.png": maps.plot_cell_interactions(ex, shown[0], 0),
-        }
-        for name, figure in drawings.items():
-            figure.savefig(out / name, dpi=120, bbox_inches="tight")
-            written.append(name)
-    say(f"Wrote to {out}/: {', '.join(written)}")
+    titles = [f"true: {data.class_names[y]}" for y in data.y_test[:4]]
+    drawn = draw(
+        {
+            "maps.png": lambda: maps.plot_maps(ex, shown, titles=titles),
+            "cell_interactions.png": lambda: maps.plot_cell_interactions(ex, shown[0], 0),
+        },
+        out,
+    )
+    say(f"Wrote to {out}/: {', '.join(['images.hnet', *drawn])}")
     return {"accuracy": accuracy, "hidden": hidden, "error": error, "passed": passed}
