@@ -2,5 +2,5 @@
 
 export: `to_onnx`, any model as one ONNX file that predicts and explains. onnx_graphs: what such a file is made of.
 column_graphs, table_graphs, merged_tables: models of tables in it. network_graphs, conv_graphs: networks. predictor:
-models of tables with numpy and nothing else. mlflow_models, mlflow_loader: MLflow.
+models of tables with numpy and nothing else. mlflow_models: MLflow.
 """

@@ -24,17 +24,11 @@ ABSENT = float("-inf")
 
 @dataclass(frozen=True)
 class Feature:
-    """One coded column as the graph has it.
-
-    Attributes:
-        column: A column of numbers or categories; of a date one of its parts.
-        coded: Its position among the coded columns of the model.
-        code: Which of the column's codes it is.
-    """
+    """One coded column as the graph has it: a column of numbers or categories, of a date one of its parts."""
 
     column: Column
     coded: int
-    code: int = 0
+    """Its position among the coded columns of the model."""
 
     def above(self, threshold: int) -> float:
         """The number that the feature is above just where the bin is above the threshold."""
@@ -50,12 +44,8 @@ class Feature:
 
 def features_of(columns: Sequence[Column]) -> list[Feature]:
     """The coded columns, numbers first."""
-    found, coded = [], 0
-    for column in columns:
-        for code in range(column.n_codes):
-            one = column.parts[code] if column.kind == "date" else column
-            found.append(Feature(one, coded + code, 0 if column.kind == "date" else code))
-        coded += column.n_codes
+    coded = [part for column in columns for part in (column.parts or [column] * column.n_codes)]
+    found = [Feature(column, i) for i, column in enumerate(coded)]
     return sorted(found, key=lambda feature: feature.column.kind == "category")
 
 
@@ -67,13 +57,12 @@ def add_columns(graph: Graph, columns: Sequence[Column]) -> tuple[str, list[dict
     """
     numbers, categories, about = [], [], []
     for column in columns:
-        parts = column.parts if column.kind == "date" else (column,)
-        for part in parts:
-            named = f"{column.name}: {part.name}" if column.kind == "date" else column.name
-            text = column.kind == "category"
-            name = graph.input(named, str if text else np.float64, [ROWS])
-            about.append({"column": column.name, "input": name, "takes": "text" if text else "number"})
-            if text:
+        is_text = column.kind == "category"
+        for part in column.parts or (column,):
+            named = f"{column.name}: {part.name}" if column.parts else column.name
+            name = graph.input(named, str if is_text else np.float64, [ROWS])
+            about.append({"column": column.name, "input": name, "takes": "text" if is_text else "number"})
+            if is_text:
                 categories += _codes(graph, column, name)
             else:
                 numbers.append((part, name))
@@ -81,19 +70,16 @@ def add_columns(graph: Graph, columns: Sequence[Column]) -> tuple[str, list[dict
     if numbers:
         lines.append(_lines_of_numbers(graph, [part for part, _ in numbers], [name for _, name in numbers]))
     if categories:
-        joined = graph.node("Concat", categories, axis=0)
-        wide = graph.cast(joined, np.float64)
+        wide = graph.cast(graph.node("Concat", categories, axis=0), np.float64)
         lines.append(graph.node("Reshape", [wide, graph.constant([len(categories), -1], np.int64)]))
-    whole = lines[0] if len(lines) == 1 else graph.node("Concat", lines, axis=0)
-    return graph.node("Transpose", [whole], perm=[1, 0]), about
+    return graph.node("Transpose", [graph.node("Concat", lines, axis=0)], perm=[1, 0]), about
 
 
 def _lines_of_numbers(graph: Graph, columns: Sequence[Column], inputs: Sequence[str]) -> str:
     """(columns, rows): numbers, and what stands for those that are missing. What is not finite is missing."""
     joined = graph.node("Concat", inputs, axis=0)
     lines = graph.node("Reshape", [joined, graph.constant([len(columns), -1], np.int64)])
-    size = graph.node("Abs", [lines])
-    known = graph.node("LessOrEqual", [size, graph.constant(-LOWEST, np.float64)])  # NaN is not
+    known = graph.node("LessOrEqual", [graph.node("Abs", [lines]), graph.constant(-LOWEST, np.float64)])  # NaN is not
     missing = np.array([[LOWEST if column.missing else ABSENT] for column in columns])
     return graph.node("Where", [known, lines, graph.constant(missing)])
 
@@ -121,15 +107,10 @@ def add_present(graph: Graph, n_players: int) -> str:
 
 
 def add_presence(graph: Graph, features: str, player_of: Array, n_players: int, alone: bool) -> str:
-    """The matrix with absent players, by the optional input `present` and by what is missing; columns of one player
-    are absent together.
+    """The matrix without absent players, by the optional input `present` and by what is missing.
 
-    Args:
-        graph: Under construction.
-        features: The matrix.
-        player_of: The player of each feature.
-        n_players: P.
-        alone: Whether no player has columns of which one could be missing without the others.
+    Columns of one player are absent together, unless the players are `alone`: then none of them has columns of which
+    one could be missing without the others.
     """
     present = add_present(graph, n_players)
     there = graph.node("Gather", [present, graph.constant(player_of, np.int64)], axis=1)

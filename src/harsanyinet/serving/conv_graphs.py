@@ -1,9 +1,7 @@
-"""Stems and blocks of image networks as parts of an ONNX graph. Needs torch, for the weights."""
+"""Parts of networks in an ONNX graph: gates, and stems and blocks of image networks. Needs torch, for the weights."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,7 +16,42 @@ from harsanyinet.images.conv_blocks import ResidualPair
 from harsanyinet.serving.onnx_graphs import Graph
 
 Array = NDArray[Any]
-_CPU = torch.device("cpu")
+
+
+def numbers(tensor: Any, dtype: Any = None) -> Array:
+    """A tensor as an array."""
+    return np.array(tensor.detach().cpu().numpy(), dtype=dtype)
+
+
+def add_soft_and(graph: Graph, block: Any, size: str, sigma: Array, dtype: Any) -> str:
+    """(rows, D) -> (rows, U): the soft AND of the children's sizes, exactly zero where a child is."""
+    root = np.maximum(sigma.sum(1), 1) if block.mode == "geometric" else np.ones(len(sigma))
+    tiny = float(np.finfo(dtype).tiny)
+    t = graph.node("Tanh", [graph.node("Mul", [size, graph.constant(block.gamma, dtype)])])
+    logs = graph.node("Log", [graph.node("Max", [t, graph.constant(tiny, dtype)])])
+    dead = graph.cast(graph.node("Less", [t, graph.constant(1.01 * tiny, dtype)]), dtype)
+    total = graph.node("MatMul", [logs, graph.constant((sigma / root[:, None]).T, dtype)])
+    n_dead = graph.node("MatMul", [dead, graph.constant(sigma.T, dtype)])
+    gate = graph.node("Exp", [graph.node("Max", [total, graph.constant(0.95 * np.log(tiny), dtype)])])
+    large = graph.node("Greater", [gate, graph.constant(1.01 * tiny**0.95, dtype)])
+    opened = graph.node("And", [graph.node("Less", [n_dead, graph.constant(0.5, dtype)]), large])
+    return graph.node("Where", [opened, gate, graph.constant(0.0, dtype)])
+
+
+def all_present(graph: Graph, is_present: str, sigma: Array, dtype: Any) -> str:
+    """(rows, U) zeros and ones: whether all children are present."""
+    absent = graph.node("Sub", [graph.constant(1.0, dtype), is_present])
+    n_absent = graph.node("MatMul", [absent, graph.constant(sigma.T, dtype)])
+    return graph.cast(graph.node("Less", [n_absent, graph.constant(0.5, dtype)]), dtype)
+
+
+def gated(graph: Graph, units: str, is_present: str, dtype: Any) -> str:
+    """(rows, U, channels): zero where a unit is absent."""
+    there = graph.cast(graph.node("Unsqueeze", [is_present, graph.constant([2], np.int64)]), np.bool_)
+    return graph.node("Where", [there, units, graph.constant(0.0, dtype)])
+
+
+# Images --------------------------------------------------------------------------------------------------------------
 
 
 def add_stem(graph: Graph, stem: nn.Module, x: str) -> str:
@@ -27,8 +60,8 @@ def add_stem(graph: Graph, stem: nn.Module, x: str) -> str:
         if isinstance(layer, nn.Sequential):
             x = add_stem(graph, layer, x)
         elif type(layer) is nn.Conv2d and not isinstance(layer.padding, str) and layer.padding_mode == "zeros":
-            weights = [graph.constant(_array(layer.weight))]
-            weights += [] if layer.bias is None else [graph.constant(_array(layer.bias))]
+            weights = [graph.constant(numbers(layer.weight))]
+            weights += [] if layer.bias is None else [graph.constant(numbers(layer.bias))]
             x = graph.node(
                 "Conv", [x, *weights], kernel_shape=list(layer.kernel_size), strides=list(layer.stride),
                 pads=[*layer.padding, *layer.padding], dilations=list(layer.dilation), group=layer.groups,
@@ -57,58 +90,38 @@ def add_norm(graph: Graph, norm: nn.BatchNorm2d, x: str, shape: tuple[int, ...])
     return graph.node("Add", [wide, graph.constant(shift.reshape(shape), np.float32)])
 
 
-def add_location_units(
-    graph: Graph, net: HarsanyiCNN, z0: str, present: str, soft_and: Callable[[Graph, str, Array, Array, Any], str]
-) -> list[str]:
+def add_location_units(graph: Graph, net: HarsanyiCNN, z0: str, present: str) -> list[str]:
     """(rows, cells, channels) of blocks whose children are chosen per location."""
-    n, zero = net.n_players, graph.constant(0.0, np.float32)
-    where, _ = neighbours_of(net.cells, 1, _CPU)
-    places = graph.constant(where.numpy().reshape(-1))
+    n = net.n_players
+    where = neighbours_of(net.cells, 1, torch.device("cpu"))[0].numpy()
     flat = graph.node("Reshape", [z0, graph.constant([0, 0, n], np.int64)])
-    z = graph.node("Transpose", [flat], perm=[0, 2, 1])  # (rows, cells, channels)
-    there = graph.node("Unsqueeze", [present, graph.constant([2], np.int64)])
-    z = graph.node("Where", [there, z, zero])
     is_present, found = graph.cast(present, np.float32), []
+    z = gated(graph, graph.node("Transpose", [flat], perm=[0, 2, 1]), is_present, np.float32)
     for block in net.blocks:
-        chosen = _array(block.child_mask())  # type: ignore[operator]
+        chosen = numbers(block.child_mask())  # type: ignore[operator]
         sigma = np.zeros((n, n), dtype=np.float32)
         for k in range(9):
-            sigma[np.flatnonzero(chosen[:, k]), where.numpy()[chosen[:, k], k]] = 1.0
-        near = graph.node("Gather", [z, places], axis=1)
-        weight = _array(block.weight)
-        c_in = weight.shape[1] // 9
-        near = graph.node("Reshape", [near, graph.constant([-1, n, 9, c_in], np.int64)])
+            sigma[np.flatnonzero(chosen[:, k]), where[chosen[:, k], k]] = 1.0
+        weight = numbers(block.weight)
+        near = graph.node("Gather", [z, graph.constant(where)], axis=1)  # (rows, cells, 9, channels)
         masked = graph.node("Mul", [near, graph.constant(chosen[:, :, None], np.float32)])
-        lines = graph.node("Reshape", [masked, graph.constant([-1, n, 9 * c_in], np.int64)])
+        lines = graph.node("Reshape", [masked, graph.constant([-1, n, weight.shape[1]], np.int64)])
         total = graph.node("MatMul", [lines, graph.constant(weight.T)])
         if block.gate == "activation":
-            z = _activated(graph, block, z, total, sigma, soft_and)
+            size = graph.node("ReduceSum", [graph.node("Abs", [z]), graph.constant([2], np.int64)], keepdims=0)
+            gate = add_soft_and(graph, block, size, sigma, np.float32)
+            if block.gate_floor:
+                large = graph.node("Greater", [gate, graph.constant(block.gate_floor, np.float32)])
+                gate = graph.node("Where", [large, gate, graph.constant(0.0, np.float32)])
+            gate = graph.node("Unsqueeze", [gate, graph.constant([2], np.int64)])
+            z = graph.node("Relu", [graph.node("Mul", [total, gate])])
         else:
             out = graph.node("Relu", [add_norm(graph, block.norm, total, (1, 1, -1))])  # type: ignore[arg-type]
             out = graph.node("Add", [out, z]) if block.residual else out
-            absent = graph.node("Sub", [graph.constant(1.0, np.float32), is_present])
-            n_absent = graph.node("MatMul", [absent, graph.constant(sigma.T)])
-            all_there = graph.node("Less", [n_absent, graph.constant(0.5, np.float32)])
-            is_present = graph.cast(all_there, np.float32)
-            z = graph.node("Where", [graph.node("Unsqueeze", [all_there, graph.constant([2], np.int64)]), out, zero])
+            is_present = all_present(graph, is_present, sigma, np.float32)
+            z = gated(graph, out, is_present, np.float32)
         found.append(z)
     return found
-
-
-def _activated(
-    graph: Graph, block: Any, z: str, total: str, sigma: Array,
-    soft_and: Callable[[Graph, str, Array, Array, Any], str],
-) -> str:  # fmt: skip
-    """The paper's unit on a map: sums times the soft AND of the children's sizes."""
-    size = graph.node("ReduceSum", [graph.node("Abs", [z]), graph.constant([2], np.int64)], keepdims=0)
-    t = graph.node("Tanh", [graph.node("Mul", [size, graph.constant(block.gamma, np.float32)])])
-    root = np.maximum(sigma.sum(1), 1) if block.mode == "geometric" else np.ones(len(sigma))
-    gate = soft_and(graph, t, sigma, root, np.float32)
-    if block.gate_floor:
-        large = graph.node("Greater", [gate, graph.constant(block.gate_floor, np.float32)])
-        gate = graph.node("Where", [large, gate, graph.constant(0.0, np.float32)])
-    gate = graph.node("Unsqueeze", [gate, graph.constant([2], np.int64)])
-    return graph.node("Relu", [graph.node("Mul", [total, gate])])
 
 
 def add_group_units(graph: Graph, net: HarsanyiCNN, z0: str, present: str) -> list[str]:
@@ -116,14 +129,13 @@ def add_group_units(graph: Graph, net: HarsanyiCNN, z0: str, present: str) -> li
     groups, zero = net.settings.groups, graph.constant(0.0, np.float32)
     there = graph.node("Reshape", [present, graph.constant([-1, 1, *net.cells], np.int64)])
     z = graph.node("Where", [there, z0, zero])
-    absent, found = graph.cast(graph.node("Not", [there]), np.float32), []
+    found = []
     for block, (height, width) in zip(net.blocks, sizes_of(net.cells, net.settings.steps), strict=True):
-        chosen = _array(block.child_mask()).astype(np.float32)  # type: ignore[operator]
+        chosen = numbers(block.child_mask(), np.float32).reshape(-1, 1, 3, 3)  # type: ignore[operator]
         scale, shift = _affine(block.norm)  # type: ignore[arg-type]
-        weight = _array(block.weight)
-        kernel = (
-            weight * np.repeat(chosen, len(weight) // groups, axis=0).reshape(-1, 1, 3, 3) * scale[:, None, None, None]
-        )
+        weight = numbers(block.weight)
+        per_group = len(weight) // groups
+        kernel = weight * np.repeat(chosen, per_group, axis=0) * scale[:, None, None, None]
         read: dict[str, Any] = {
             "kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "strides": [block.stride, block.stride],
             "group": 1 if block.first else groups,
@@ -131,16 +143,15 @@ def add_group_units(graph: Graph, net: HarsanyiCNN, z0: str, present: str) -> li
         sums = graph.node("Conv", [z, graph.constant(kernel, np.float32), graph.constant(shift, np.float32)], **read)
         out = graph.node("Relu", [sums])
         out = graph.node("Add", [out, z]) if block.residual else out
-        n_absent = graph.node("Conv", [absent, graph.constant(chosen.reshape(-1, 1, 3, 3))], **read)  # (rows, G, h, w)
-        all_there = graph.node("Less", [n_absent, graph.constant(0.5, np.float32)])
-        absent = graph.cast(graph.node("Not", [all_there]), np.float32)
-        per_group = len(weight) // groups
+        absent = graph.cast(graph.node("Not", [there]), np.float32)
+        n_absent = graph.node("Conv", [absent, graph.constant(chosen)], **read)  # (rows, G, h, w)
+        there = graph.node("Less", [n_absent, graph.constant(0.5, np.float32)])
         apart = graph.node("Reshape", [out, graph.constant([-1, groups, per_group, height, width], np.int64)])
-        gated = graph.node("Where", [graph.node("Unsqueeze", [all_there, graph.constant([2], np.int64)]), apart, zero])
-        z = graph.node("Reshape", [gated, graph.constant([-1, groups * per_group, height, width], np.int64)])
-        cells = graph.node("Transpose", [gated], perm=[0, 3, 4, 1, 2])
-        n_units = math.prod((height, width, groups))
-        found.append(graph.node("Reshape", [cells, graph.constant([-1, n_units, per_group], np.int64)]))
+        each = graph.node("Where", [graph.node("Unsqueeze", [there, graph.constant([2], np.int64)]), apart, zero])
+        z = graph.node("Reshape", [each, graph.constant([-1, groups * per_group, height, width], np.int64)])
+        cells = graph.node("Transpose", [each], perm=[0, 3, 4, 1, 2])
+        shape = graph.constant([-1, height * width * groups, per_group], np.int64)
+        found.append(graph.node("Reshape", [cells, shape]))
     return found
 
 
@@ -148,14 +159,10 @@ def _affine(norm: nn.BatchNorm2d) -> tuple[Array, Array]:
     """The scale and the shift of each channel in evaluation."""
     if norm.running_mean is None or norm.running_var is None:
         raise ValueError("batch normalisation must keep running statistics to be exported, however: it does not")
-    scale = 1 / np.sqrt(_array(norm.running_var).astype(np.float64) + norm.eps)
-    scale = scale if norm.weight is None else scale * _array(norm.weight)
-    shift = -_array(norm.running_mean) * scale
-    return scale, shift if norm.bias is None else shift + _array(norm.bias)
-
-
-def _array(tensor: Any) -> Array:
-    return np.array(tensor.detach().cpu().numpy())
+    scale = 1 / np.sqrt(numbers(norm.running_var).astype(np.float64) + norm.eps)
+    scale = scale if norm.weight is None else scale * numbers(norm.weight)
+    shift = -numbers(norm.running_mean) * scale
+    return scale, shift if norm.bias is None else shift + numbers(norm.bias)
 
 
 def _pair(size: Any) -> list[int]:

@@ -19,9 +19,17 @@ from harsanyinet.networks.base import HarsanyiNet
 from harsanyinet.networks.blocks import ActivationBlock, PresenceBlock, SameSetBlock
 from harsanyinet.networks.mlp import HarsanyiMLP
 from harsanyinet.serving.column_graphs import add_present
-from harsanyinet.serving.conv_graphs import add_group_units, add_location_units, add_stem
+from harsanyinet.serving.conv_graphs import (
+    add_group_units,
+    add_location_units,
+    add_soft_and,
+    add_stem,
+    all_present,
+    gated,
+    numbers,
+)
 from harsanyinet.serving.onnx_graphs import ROWS, Graph
-from harsanyinet.serving.table_graphs import RESERVED, add_classes
+from harsanyinet.serving.table_graphs import RESERVED, add_classes, add_values
 
 Array = NDArray[Any]
 
@@ -57,32 +65,18 @@ def network_graph(model: Any, *, interactions: bool) -> tuple[Graph, dict[str, A
     else:
         units = add_map_units(graph, model, net, present, dtype)
     add_answers(graph, model, net, units)
-    return graph, {
-        "inputs": [{"input": "images" if model is not net else "x", "takes": takes(model, net)}],
-        "players": [f"cell {i // net.cells[1]},{i % net.cells[1]}" for i in range(net.n_players)]
-        if isinstance(net, HarsanyiCNN) else [f"x{i}" for i in range(net.n_players)],
-        "outputs": output_names(model, net),
-    }  # fmt: skip
-
-
-def takes(model: Any, net: HarsanyiNet) -> str:
-    """What the one input holds."""
+    is_cnn = isinstance(net, HarsanyiCNN)
+    outputs = [f"output {k}" for k in range(net.n_outputs)]
+    takes = "images, (rows, channels, height, width)" if is_cnn else "rows, (rows, columns)"
     if model is not net:
-        return "images, (rows, height, width, channels), from 0 to 1"
-    return "images, (rows, channels, height, width)" if isinstance(net, HarsanyiCNN) else "rows, (rows, columns)"
-
-
-def output_names(model: Any, net: HarsanyiNet) -> list[str]:
-    """Names of the raw outputs."""
-    if model is net:
-        return [f"output {k}" for k in range(net.n_outputs)]
-    classes = model.classes_[1:] if net.n_outputs == 1 else model.classes_
-    return [str(label) for label in classes]
-
-
-def numbers(tensor: torch.Tensor, dtype: Any = None) -> Array:
-    """A tensor as an array."""
-    return np.array(tensor.detach().cpu().numpy(), dtype=dtype)
+        outputs = [str(label) for label in (model.classes_[1:] if net.n_outputs == 1 else model.classes_)]
+        takes = "images, (rows, height, width, channels), from 0 to 1"
+    cells = [f"cell {i},{j}" for i, j in np.ndindex(net.cells)] if is_cnn else None
+    return graph, {
+        "inputs": [{"input": "x" if model is net else "images", "takes": takes}],
+        "players": cells or [f"x{i}" for i in range(net.n_players)],
+        "outputs": outputs,
+    }
 
 
 # Dense networks ------------------------------------------------------------------------------------------------------
@@ -106,56 +100,28 @@ def add_dense_units(graph: Graph, net: HarsanyiMLP, x: str, present: str) -> lis
     for block in net.blocks:
         if found:
             below = joined(graph, found) if net.connect == "all" else found[-1]
-        found.append(add_block(graph, block, below, dtype))
+        if type(block) not in _BLOCKS:
+            raise TypeError(f"blocks that can be exported are those of HarsanyiMLP, however: {type(block).__name__}")
+        found.append(_BLOCKS[type(block)](graph, block, below, dtype))
     return [state.values for state in found]
 
 
 def joined(graph: Graph, states: Sequence[Below]) -> Below:
     """The candidates of several blocks side by side."""
-    if len(states) == 1:
-        return states[0]
     values = graph.node("Concat", [state.values for state in states], axis=1)
     is_present = graph.node("Concat", [state.is_present for state in states], axis=1) if states[0].is_present else ""
     return Below(values, is_present, np.concatenate([state.has_field for state in states]))
-
-
-def add_block(graph: Graph, block: Any, below: Below, dtype: Any) -> Below:
-    """The units of one dense block."""
-    for kind, add in (
-        (ActivationBlock, add_activation_block),
-        (PresenceBlock, add_presence_block),
-        (SameSetBlock, add_same_set_block),
-    ):
-        if type(block) is kind:
-            return add(graph, block, below, dtype)
-    raise TypeError(f"blocks that can be exported are those of HarsanyiMLP, however: {type(block).__name__}")
 
 
 def add_activation_block(graph: Graph, block: Any, below: Below, dtype: Any) -> Below:
     """The paper's unit: sums times the soft AND of the children, as `blocks.paper_unit` has it."""
     sigma = numbers(block.child_mask(), dtype)
     n_units, n_below = sigma.shape
-    size = np.maximum(sigma.sum(1), 1)
     z = graph.node("Reshape", [below.values, graph.constant([-1, n_below], np.int64)])
-    t = graph.node("Tanh", [graph.node("Mul", [graph.node("Abs", [z]), graph.constant(block.gamma, dtype)])])
-    gate = add_soft_and(graph, t, sigma, size if block.mode == "geometric" else np.ones(n_units), dtype)
+    gate = add_soft_and(graph, block, graph.node("Abs", [z]), sigma, dtype)
     total = graph.node("MatMul", [z, graph.constant((numbers(block.weight) * sigma).T)])
     units = graph.node("Relu", [graph.node("Mul", [total, gate])])
     return Below(graph.node("Unsqueeze", [units, graph.constant([2], np.int64)]), "", np.ones(n_units))
-
-
-def add_soft_and(graph: Graph, t: str, sigma: Array, root: Array, dtype: Any) -> str:
-    """(rows, D) -> (rows, U): the product over the children, or its root, exactly zero where a child is."""
-    tiny = float(np.finfo(dtype).tiny)
-    logs = graph.node("Log", [graph.node("Max", [t, graph.constant(tiny, dtype)])])
-    dead = graph.cast(graph.node("Less", [t, graph.constant(1.01 * tiny, dtype)]), dtype)
-    total = graph.node("MatMul", [logs, graph.constant((sigma / root[:, None]).T, dtype)])
-    n_dead = graph.node("MatMul", [dead, graph.constant(sigma.T, dtype)])
-    lowest = 0.95 * float(np.log(np.finfo(dtype).tiny))
-    gate = graph.node("Exp", [graph.node("Max", [total, graph.constant(lowest, dtype)])])
-    large = graph.node("Greater", [gate, graph.constant(1.01 * tiny**0.95, dtype)])
-    opened = graph.node("And", [graph.node("Less", [n_dead, graph.constant(0.5, dtype)]), large])
-    return graph.node("Where", [opened, gate, graph.constant(0.0, dtype)])
 
 
 def add_presence_block(graph: Graph, block: Any, below: Below, dtype: Any) -> Below:
@@ -169,14 +135,8 @@ def add_presence_block(graph: Graph, block: Any, below: Below, dtype: Any) -> Be
     sums = graph.node("Add", [sums, graph.constant(numbers(block.bias) * np.repeat(has_field, channels), dtype)])
     units = add_activation(graph, sums, block.activation, dtype)
     shaped = graph.node("Reshape", [units, graph.constant([-1, n_units, channels], np.int64)])
-    return add_gate(graph, shaped, all_present(graph, below.is_present, sigma, dtype), has_field, dtype)
-
-
-def all_present(graph: Graph, is_present: str, sigma: Array, dtype: Any) -> str:
-    """(rows, U) zeros and ones: whether all children are present."""
-    absent = graph.node("Sub", [graph.constant(1.0, dtype), is_present])
-    n_absent = graph.node("MatMul", [absent, graph.constant(sigma.T, dtype)])
-    return graph.cast(graph.node("Less", [n_absent, graph.constant(0.5, dtype)]), dtype)
+    is_present = all_present(graph, below.is_present, sigma, dtype)
+    return Below(gated(graph, shaped, is_present, dtype), is_present, has_field)
 
 
 def add_same_set_block(graph: Graph, block: Any, below: Below, dtype: Any) -> Below:
@@ -190,13 +150,15 @@ def add_same_set_block(graph: Graph, block: Any, below: Below, dtype: Any) -> Be
     sums = graph.node("Add", [sums, graph.constant(numbers(block.bias) * has_field[:, None], dtype)])
     units = add_activation(graph, sums, block.activation, dtype)
     ends = [graph.constant([end], np.int64) for end in (-n, 2**31, 1)]  # of the units below, the last n
-    return add_gate(graph, units, graph.node("Slice", [below.is_present, *ends]), has_field, dtype)
+    is_present = graph.node("Slice", [below.is_present, *ends])
+    return Below(gated(graph, units, is_present, dtype), is_present, has_field)
 
 
-def add_gate(graph: Graph, units: str, is_present: str, has_field: Array, dtype: Any) -> Below:
-    """Zero where a unit is absent."""
-    there = graph.cast(graph.node("Unsqueeze", [is_present, graph.constant([2], np.int64)]), np.bool_)
-    return Below(graph.node("Where", [there, units, graph.constant(0.0, dtype)]), is_present, has_field)
+_BLOCKS: dict[type, Callable[[Graph, Any, Below, Any], Below]] = {
+    ActivationBlock: add_activation_block,
+    PresenceBlock: add_presence_block,
+    SameSetBlock: add_same_set_block,
+}
 
 
 def add_activation(graph: Graph, x: str, activation: Callable[..., Any], dtype: Any) -> str:
@@ -229,7 +191,7 @@ def add_map_units(graph: Graph, model: Any, net: HarsanyiCNN, present: str, dtyp
         x = graph.node("Div", [graph.node("Sub", [x, graph.constant(mean)]), graph.constant(scale)])
     z0 = add_stem(graph, net.stem, x)
     if net.settings.children == "location":
-        return add_location_units(graph, net, z0, present, add_soft_and)
+        return add_location_units(graph, net, z0, present)
     return add_group_units(graph, net, z0, present)
 
 
@@ -246,26 +208,15 @@ def add_answers(graph: Graph, model: Any, net: HarsanyiNet, units: Sequence[str]
         shares = numbers(structure.shares(level, readout.dtype))
         values.append(graph.node("MatMul", [added, graph.constant(shares.T)]))  # (rows, K, P)
     base, one = numbers(net.base, np.float64), k == 1
-    total, spread = (graph.cast(summed(graph, parts), np.float64) for parts in (totals, values))
-    graph.node("Identity", [graph.constant(base[0] if one else base)], name="base_values")
-    with_base = graph.node("Add", [total, graph.constant(base)])
+    total, spread = (graph.cast(graph.node("Sum", parts), np.float64) for parts in (totals, values))
+    raw = graph.node("Add", [total, graph.constant(base)])
     if one:
-        graph.node("Squeeze", [with_base, graph.constant([1], np.int64)], name="raw")
-        graph.node("Squeeze", [spread, graph.constant([1], np.int64)], name="shapley")
+        first = graph.constant([1], np.int64)
+        raw, spread = graph.node("Squeeze", [raw, first]), graph.node("Squeeze", [spread, first])
     else:
-        graph.node("Identity", [with_base], name="raw")
-        graph.node("Transpose", [spread], perm=[0, 2, 1], name="shapley")
+        spread = graph.node("Transpose", [spread], perm=[0, 2, 1])
     if model is not net:
-        add_classes(graph, model.classes_, "raw", one)
+        add_classes(graph, model.classes_, raw, one)
     else:
-        graph.node("Identity", ["raw"], name="prediction")
-        graph.output("prediction", np.float64, [ROWS] if one else [ROWS, k])
-    last = [] if one else [k]
-    graph.output("shapley", np.float64, [ROWS, net.n_players, *last])
-    graph.output("base_values", np.float64, last)
-    graph.output("raw", np.float64, [ROWS, *last])
-
-
-def summed(graph: Graph, parts: Sequence[str]) -> str:
-    """The sum of several values."""
-    return parts[0] if len(parts) == 1 else graph.node("Sum", parts)
+        graph.output("prediction", raw, np.float64, [ROWS] if one else [ROWS, k])
+    add_values(graph, raw, spread, base[0] if one else base, net.n_players)

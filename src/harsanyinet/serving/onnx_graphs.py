@@ -46,8 +46,8 @@ class Graph:
             wanted: The name.
             dtype: Of numpy; str for text.
             dims: Sizes, or names of sizes that may vary.
-            default: What the input is where it is not given; none if it must be.
-            reserved: Whether the name is one of the reserved ones, as that of an input with a default is.
+            default: What the input is where it is not given, under a reserved name; none if it must be given.
+            reserved: Whether the name is one of the reserved ones.
         """
         name = wanted if default is not None or reserved else self._free(wanted or "column", always=False)
         self._inputs.append(self._described(name, dtype, dims))
@@ -61,35 +61,23 @@ class Graph:
         self._constants.append(self.onnx.numpy_helper.from_array(np.array(array, dtype=dtype, order="C"), name))
         return name
 
-    def node(self, operator: str, inputs: Sequence[str], *, name: str = "", domain: str = "", **attributes: Any) -> str:
-        """What an operator makes of some values.
+    def node(self, operator: str, inputs: Sequence[str], *, domain: str = "", **attributes: Any) -> str:
+        """What an operator of a domain, with its attributes, makes of the values of these names."""
+        return self.nodes(operator, inputs, 1, domain=domain, **attributes)[0]
 
-        Args:
-            operator: Its name.
-            inputs: Names of the values.
-            name: Of the result, if it is an output of the file.
-            domain: Of the operator.
-            attributes: Of the operator.
-        """
-        return self.nodes(operator, inputs, 1, name=name, domain=domain, **attributes)[0]
-
-    def nodes(
-        self, operator: str, inputs: Sequence[str], n: int, *, name: str = "", domain: str = "", **attributes: Any
-    ) -> list[str]:
+    def nodes(self, operator: str, inputs: Sequence[str], n: int, *, domain: str = "", **attributes: Any) -> list[str]:
         """As `node`, of an operator with n results."""
-        names = [name] if name else [self._free(operator.lower()) for _ in range(n)]
+        names = [self._free(operator.lower()) for _ in range(n)]
         self._nodes.append(self.onnx.helper.make_node(operator, list(inputs), names, domain=domain, **attributes))
         return names
 
-    def cast(self, value: str, dtype: Any, name: str = "") -> str:
+    def cast(self, value: str, dtype: Any) -> str:
         """A value in another type of numpy."""
-        kind = self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-        names = [name or self._free("cast")]
-        self._nodes.append(self.onnx.helper.make_node("Cast", [value], names, to=kind))
-        return names[0]
+        return self.node("Cast", [value], to=self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
-    def output(self, name: str, dtype: Any, dims: Dims) -> None:
-        """Declares a value as an output."""
+    def output(self, name: str, value: str, dtype: Any, dims: Dims) -> None:
+        """Makes a value an output, under a reserved name."""
+        self._nodes.append(self.onnx.helper.make_node("Identity", [value], [name]))
         self._outputs.append(self._described(name, dtype, dims))
 
     def to_bytes(self, about: str, metadata: Mapping[str, Any]) -> bytes:
@@ -118,10 +106,6 @@ class Graph:
         self.onnx.checker.check_model(model, full_check=True)
         data: bytes = model.SerializeToString()
         return data
-
-    def tensor(self, array: Array) -> Any:
-        """An array as an attribute."""
-        return self.onnx.numpy_helper.from_array(np.ascontiguousarray(array))
 
     def _free(self, wanted: str, always: bool = True) -> str:
         """A name that nothing has; with a number at its end `always`, or where it must."""

@@ -16,7 +16,7 @@ from scipy.sparse import csr_array, hstack
 
 from harsanyinet.explanations import indices
 from harsanyinet.serving.column_graphs import Feature, add_columns, add_presence, features_of
-from harsanyinet.serving.merged_tables import MergedTables
+from harsanyinet.serving.merged_tables import MergedTables, tables_of
 from harsanyinet.serving.onnx_graphs import ROWS, Graph
 from harsanyinet.tables.estimators import HarsanyiClassifier, HarsanyiRegressor
 from harsanyinet.tables.look_ups import LookUp
@@ -25,8 +25,6 @@ from harsanyinet.tables.tree_games import TreeGame
 Array = NDArray[Any]
 TableModel = HarsanyiClassifier | HarsanyiRegressor
 RESERVED = ("present", "probabilities", "prediction", "label", "shapley", "base_values", "raw", "interactions")
-_NODE = ("treeids", "nodeids", "featureids", "modes", "values", "truenodeids", "falsenodeids")
-_TARGET = ("treeids", "nodeids", "ids", "weights")
 _WIDE = 100  # sums times outputs; above, adding up in lists is quicker than a product of matrices
 _LIST = 32
 
@@ -39,14 +37,16 @@ def table_graph(model: TableModel, game: TreeGame, *, interactions: bool) -> tup
         game: Whose values are wanted.
         interactions: Whether the interactions (SII) of all pairs are an output, too.
     """
-    trees, coalitions = game.trees, game.coalitions
-    weights, pairs = [indices.shares(coalitions)], list[tuple[int, ...]]()
-    if interactions:
-        pairs, more = pair_weights(coalitions)
-        weights.append(more)
-    values = LookUp.of_values(trees, full=False)
-    planned = joined(values, game.look_up(csr_array(hstack(weights, format="csr")), full=False))
-    merged = MergedTables.of(planned, trees.n_outputs)
+    trees, coalitions, names = game.trees, game.coalitions, model.players_.names
+    weights = [indices.shares(coalitions)]
+    pairs: list[tuple[int, ...]] = []
+    if interactions and trees.n_players > 1:
+        sets, of_sets = indices.index_weights(coalitions, "SII", 2)
+        chosen = [i for i, members in enumerate(sets) if len(members) == 2]
+        pairs = [sets[i] for i in chosen]
+        weights.append(csr_array(of_sets[:, chosen]))
+    of_dividends = game.look_up(csr_array(hstack(weights, format="csr")), full=False)
+    merged = MergedTables.of(joined(LookUp.of_values(trees, full=False), of_dividends), trees.n_outputs)
 
     graph = Graph(RESERVED)
     matrix, inputs = add_columns(graph, model.columns_)
@@ -57,74 +57,58 @@ def table_graph(model: TableModel, game: TreeGame, *, interactions: bool) -> tup
     places = add_places(graph, matrix, features, merged)
     sums = add_sums(graph, places, merged, [1, trees.n_players, len(pairs)])
     add_outputs(graph, model, game, sums, len(pairs))
-    names = model.players_.names
     about: dict[str, Any] = {"inputs": inputs, "players": list(names), "outputs": model.output_names_}
-    if interactions:
-        about["pairs"] = [[names[i] for i in pair] for pair in pairs]
-    return graph, about
+    return graph, about | ({"pairs": [[names[i] for i in pair] for pair in pairs]} if interactions else {})
 
 
 def joined(first: LookUp, second: LookUp) -> LookUp:
     """Two look-ups about the same states as one: the sums of the first, then those of the second."""
     slots, tables = [], []
-    for t, n_states in enumerate(first.paths.n_states.tolist()):
-        parts = []
-        for each in (first, second):
-            own = slice(int(each.slot_ends[t - 1]) if t else 0, int(each.slot_ends[t]))
-            start = int(each.starts[t])
-            table = each.table[start : start + (own.stop - own.start) * n_states].reshape(-1, n_states)
-            parts.append((each.slots[own], table))
-        slots.append(np.concatenate([parts[0][0], parts[1][0] + first.n_slots]))
-        tables.append(np.concatenate([parts[0][1], parts[1][1]]))
+    for (first_slots, first_table), (second_slots, second_table) in zip(
+        tables_of(first), tables_of(second), strict=True
+    ):
+        slots.append(np.append(first_slots, second_slots + first.n_slots))
+        tables.append(np.concatenate([first_table, second_table]))
     return LookUp.of(first.paths, slots, tables, first.n_slots + second.n_slots)
-
-
-def pair_weights(coalitions: Array) -> tuple[list[tuple[int, ...]], csr_array]:
-    """All pairs that some coalition contains, and the weights (C, pairs) of the dividends in their interactions."""
-    if coalitions.shape[1] < 2:
-        return [], csr_array((len(coalitions), 0))
-    sets, weights = indices.index_weights(coalitions, "SII", 2)
-    chosen = [i for i, members in enumerate(sets) if len(members) == 2]
-    return [sets[i] for i in chosen], csr_array(weights[:, chosen])
 
 
 def add_places(graph: Graph, matrix: str, features: Sequence[Feature], merged: MergedTables) -> str:
     """(rows, G) int32: the cell of each table in which a row is."""
     where = {feature.coded: i for i, feature in enumerate(features)}
-    nodes: dict[str, list[Any]] = {name: [] for name in _NODE}
-    added: dict[str, list[Any]] = {name: [] for name in _TARGET}
     steps: dict[int, list[tuple[int, list[int]]]] = {}
     for column, table, each in merged.steps:
         steps.setdefault(column, []).append((table, each.tolist()))
+    nodes: list[tuple[Any, ...]] = []
+    added: list[tuple[int, int, int, float]] = []
     for tree, (column, cuts) in enumerate(merged.cuts.items()):
-        feature = features[where[column]]
+        i = where[column]
         for number, (cut, above, below) in enumerate(_search(len(cuts))):
-            is_leaf = above < 0
-            threshold = 0.0 if is_leaf else feature.above(int(cuts[cut]))
-            line = (tree, number, where[column], "LEAF" if is_leaf else "BRANCH_GT", threshold)
-            for name, value in zip(nodes, (*line, max(above, 0), max(below, 0)), strict=True):
-                nodes[name].append(value)
-            for table, step in steps[column] if is_leaf else ():
-                if step[cut]:
-                    for name, value in zip(added, (tree, number, table, float(step[cut])), strict=True):
-                        added[name].append(value)
-    attributes: dict[str, Any] = {f"nodes_{name}": values for name, values in nodes.items() if name != "values"}
-    attributes |= {f"target_{name}": values for name, values in added.items() if name != "weights"}
+            if above:
+                nodes.append((tree, number, i, "BRANCH_GT", features[i].above(int(cuts[cut])), above, below))
+                continue
+            nodes.append((tree, number, i, "LEAF", 0.0, 0, 0))
+            added += [(tree, number, table, float(step[cut])) for table, step in steps[column] if step[cut]]
+    trees, numbers, columns, modes, thresholds, above_nodes, below_nodes = zip(*nodes, strict=True)
+    target_trees, target_numbers, tables, amounts = zip(*added, strict=True)
+    tensor = graph.onnx.numpy_helper.from_array
     found = graph.node(
-        "TreeEnsembleRegressor", [matrix], domain="ai.onnx.ml", n_targets=len(merged.starts), **attributes,
-        nodes_values_as_tensor=graph.tensor(np.array(nodes["values"], dtype=np.float64)),
-        target_weights_as_tensor=graph.tensor(np.array(added["weights"], dtype=np.float64)),
+        "TreeEnsembleRegressor", [matrix], domain="ai.onnx.ml", n_targets=len(merged.starts),
+        nodes_treeids=trees, nodes_nodeids=numbers, nodes_featureids=columns, nodes_modes=modes,
+        nodes_values_as_tensor=tensor(np.array(thresholds)),
+        nodes_truenodeids=above_nodes, nodes_falsenodeids=below_nodes,
+        target_treeids=target_trees, target_nodeids=target_numbers, target_ids=tables,
+        target_weights_as_tensor=tensor(np.array(amounts)),
     )  # fmt: skip
     return graph.node("Add", [graph.cast(found, np.int32), graph.constant(merged.starts)])
 
 
 def _search(n_cuts: int) -> list[tuple[int, int, int]]:
-    """A binary search: (number of the cut, node if above, node if not), or (cuts that it is above, -1, -1)."""
+    """A binary search: (number of the cut, node if above, node if not), or (cuts that it is above, 0, 0)."""
     nodes: list[tuple[int, int, int]] = []
 
     def grow(low: int, high: int) -> int:
         own = len(nodes)
-        nodes.append((low, -1, -1))
+        nodes.append((low, 0, 0))
         if low < high:
             middle = (low + high + 1) // 2
             above, below = grow(middle, high), grow(low, middle - 1)
@@ -183,56 +167,47 @@ def _lists(owner: Array) -> tuple[Array, Array]:
 def add_outputs(graph: Graph, model: TableModel, game: TreeGame, sums: Sequence[str], n_pairs: int) -> None:
     """From sums to outputs with names."""
     one = game.trees.n_outputs == 1
-    k: list[str | int] = [] if one else [game.trees.n_outputs]
-    empty, base = game.base, game.trees.base
-    graph.node("Identity", [graph.constant(empty[0] if one else empty, np.float64)], name="base_values")
+    base, bias = (each[0] if one else each for each in (game.base, game.trees.base))
     total = graph.node("Squeeze", [sums[0], graph.constant([1], np.int64)])
-    raw = graph.node("Add", [total, graph.constant(base[0] if one else base, np.float64)], name="raw")
+    raw = graph.node("Add", [total, graph.constant(bias, np.float64)])
     if isinstance(model, HarsanyiClassifier):
         add_classes(graph, model.classes_, raw, one)
     else:
-        add_prediction(graph, model, raw, one)
-    graph.node("Identity", [sums[1]], name="shapley")
-    graph.output("shapley", np.float64, [ROWS, game.trees.n_players, *k])
-    graph.output("base_values", np.float64, k)
-    graph.output("raw", np.float64, [ROWS, *k])
+        prediction = graph.node("Exp", [raw]) if model.loss_.name == "poisson" else raw
+        if one and not model.one_target_:
+            prediction = graph.node("Unsqueeze", [prediction, graph.constant([1], np.int64)])
+        targets = [] if model.one_target_ else [len(model.output_names_)]
+        graph.output("prediction", prediction, np.float64, [ROWS, *targets])
+    add_values(graph, raw, sums[1], base, game.trees.n_players)
     if n_pairs:
-        graph.node("Identity", [sums[2]], name="interactions")
-        graph.output("interactions", np.float64, [ROWS, n_pairs, *k])
+        graph.output("interactions", sums[2], np.float64, [ROWS, n_pairs, *np.shape(base)])
+
+
+def add_values(graph: Graph, raw: str, values: str, base: Array, n_players: int) -> None:
+    """Outputs `shapley`, `base_values` and `raw`; the base is () or (K,)."""
+    graph.output("shapley", values, np.float64, [ROWS, n_players, *np.shape(base)])
+    graph.output("base_values", graph.constant(base, np.float64), np.float64, np.shape(base))
+    graph.output("raw", raw, np.float64, [ROWS, *np.shape(base)])
 
 
 def add_classes(graph: Graph, classes: Array, raw: str, one: bool) -> None:
     """Outputs `label` and `probabilities` from logits (rows,) of the second of two classes, or (rows, K)."""
     if one:
         column = graph.node("Unsqueeze", [raw, graph.constant([1], np.int64)])
-        positive = graph.node("Sigmoid", [column])
-        negative = graph.node("Sigmoid", [graph.node("Neg", [column])])
-        graph.node("Concat", [negative, positive], axis=1, name="probabilities")
-        zero = graph.constant(0.0, np.float64)
-        chosen = graph.cast(graph.node("Greater", [raw, zero]), np.int64)
+        both = [graph.node("Sigmoid", [graph.node("Neg", [column])]), graph.node("Sigmoid", [column])]
+        shares = graph.node("Concat", both, axis=1)
+        chosen = graph.cast(graph.node("Greater", [raw, graph.constant(0.0, np.float64)]), np.int64)
     else:
-        graph.node("Softmax", [raw], axis=1, name="probabilities")
+        shares = graph.node("Softmax", [raw], axis=1)
         chosen = graph.node("ArgMax", [raw], axis=1, keepdims=0)
     known = labels_of(classes)
-    graph.node("Gather", [graph.constant(known), chosen], axis=0, name="label")
-    graph.output("label", str if known.dtype == object else known.dtype, [ROWS])
-    graph.output("probabilities", np.float64, [ROWS, len(classes)])
+    label = graph.node("Gather", [graph.constant(known), chosen], axis=0)
+    graph.output("label", label, str if known.dtype == object else known.dtype, [ROWS])
+    graph.output("probabilities", shares, np.float64, [ROWS, len(classes)])
 
 
 def labels_of(classes: Array) -> Array:
     """Labels in a type that ONNX has: whole numbers, doubles, booleans, or text."""
-    if classes.dtype.kind in "iub" or classes.dtype.kind == "f":
+    if classes.dtype.kind in "iubf":
         return classes.astype({"b": np.bool_, "f": np.float64}.get(classes.dtype.kind, np.int64))
     return np.array([str(label) for label in classes], dtype=object)
-
-
-def add_prediction(graph: Graph, model: HarsanyiRegressor, raw: str, one: bool) -> None:
-    """The output `prediction`, (rows,) or (rows, K)."""
-    operator = "Exp" if model.loss_.name == "poisson" else "Identity"
-    if one and not model.one_target_:
-        wide = graph.node("Unsqueeze", [raw, graph.constant([1], np.int64)])
-        graph.node(operator, [wide], name="prediction")
-        graph.output("prediction", np.float64, [ROWS, 1])
-        return
-    graph.node(operator, [raw], name="prediction")
-    graph.output("prediction", np.float64, [ROWS] if one else [ROWS, len(model.output_names_)])
