@@ -70,18 +70,18 @@ def add_columns(graph: Graph, columns: Sequence[Column]) -> tuple[str, list[dict
     if numbers:
         lines.append(_lines_of_numbers(graph, [part for part, _ in numbers], [name for _, name in numbers]))
     if categories:
-        wide = graph.cast(graph.node("Concat", categories, axis=0), np.float64)
-        lines.append(graph.node("Reshape", [wide, graph.constant([len(categories), -1], np.int64)]))
-    return graph.node("Transpose", [graph.node("Concat", lines, axis=0)], perm=[1, 0]), about
+        wide = graph.cast(graph.node("Concat", *categories, axis=0), np.float64)
+        lines.append(graph.node("Reshape", wide, [len(categories), -1]))
+    return (graph.node("Transpose", graph.node("Concat", *lines, axis=0), perm=[1, 0]), about)
 
 
 def _lines_of_numbers(graph: Graph, columns: Sequence[Column], inputs: Sequence[str]) -> str:
     """(columns, rows): numbers, and what stands for those that are missing. What is not finite is missing."""
-    joined = graph.node("Concat", inputs, axis=0)
-    lines = graph.node("Reshape", [joined, graph.constant([len(columns), -1], np.int64)])
-    known = graph.node("LessOrEqual", [graph.node("Abs", [lines]), graph.constant(-LOWEST, np.float64)])  # NaN is not
+    joined = graph.node("Concat", *inputs, axis=0)
+    lines = graph.node("Reshape", joined, [len(columns), -1])
+    known = graph.node("LessOrEqual", graph.node("Abs", lines), -LOWEST)  # NaN is not
     missing = np.array([[LOWEST if column.missing else ABSENT] for column in columns])
-    return graph.node("Where", [known, lines, graph.constant(missing)])
+    return graph.node("Where", known, lines, missing)
 
 
 def _codes(graph: Graph, column: Column, text: str) -> list[str]:
@@ -91,12 +91,8 @@ def _codes(graph: Graph, column: Column, text: str) -> list[str]:
         bins = dict(zip(column.levels, column.level_bins[:, code].tolist(), strict=True))
         bins.setdefault("", 1 if column.missing else 0)
         values = [float(b) if b else ABSENT for b in bins.values()]
-        found.append(
-            graph.node(
-                "LabelEncoder", [text], domain="ai.onnx.ml", keys_strings=list(bins), values_floats=values,
-                default_float=ABSENT,
-            )
-        )  # fmt: skip
+        asked = {"keys_strings": list(bins), "values_floats": values, "default_float": ABSENT}
+        found.append(graph.node("LabelEncoder", text, domain="ai.onnx.ml", **asked))
     return found
 
 
@@ -113,13 +109,12 @@ def add_presence(graph: Graph, features: str, player_of: Array, n_players: int, 
     one could be missing without the others.
     """
     present = add_present(graph, n_players)
-    there = graph.node("Gather", [present, graph.constant(player_of, np.int64)], axis=1)
-    absent = graph.constant(ABSENT, np.float64)
-    masked = graph.node("Where", [there, features, absent])
+    there = graph.node("Gather", present, player_of.astype(np.int64), axis=1)
+    masked = graph.node("Where", there, features, ABSENT)
     if alone:
         return masked
-    missing = graph.cast(graph.node("Equal", [masked, absent]), np.float32)
+    missing = graph.cast(graph.node("Equal", masked, ABSENT), np.float32)
     same = (player_of[:, None] == player_of).astype(np.float32)
-    others = graph.node("MatMul", [missing, graph.constant(same)])
-    gone = graph.node("Greater", [others, graph.constant(0.5, np.float32)])
-    return graph.node("Where", [gone, absent, masked])
+    others = graph.node("MatMul", missing, same)
+    gone = graph.node("Greater", others, np.float32(0.5))
+    return graph.node("Where", gone, ABSENT, masked)

@@ -27,28 +27,28 @@ def add_soft_and(graph: Graph, block: Any, size: str, sigma: Array, dtype: Any) 
     """(rows, D) -> (rows, U): the soft AND of the children's sizes, exactly zero where a child is."""
     root = np.maximum(sigma.sum(1), 1) if block.mode == "geometric" else np.ones(len(sigma))
     tiny = float(np.finfo(dtype).tiny)
-    t = graph.node("Tanh", [graph.node("Mul", [size, graph.constant(block.gamma, dtype)])])
-    logs = graph.node("Log", [graph.node("Max", [t, graph.constant(tiny, dtype)])])
-    dead = graph.cast(graph.node("Less", [t, graph.constant(1.01 * tiny, dtype)]), dtype)
-    total = graph.node("MatMul", [logs, graph.constant((sigma / root[:, None]).T, dtype)])
-    n_dead = graph.node("MatMul", [dead, graph.constant(sigma.T, dtype)])
-    gate = graph.node("Exp", [graph.node("Max", [total, graph.constant(0.95 * np.log(tiny), dtype)])])
-    large = graph.node("Greater", [gate, graph.constant(1.01 * tiny**0.95, dtype)])
-    opened = graph.node("And", [graph.node("Less", [n_dead, graph.constant(0.5, dtype)]), large])
-    return graph.node("Where", [opened, gate, graph.constant(0.0, dtype)])
+    t = graph.node("Tanh", graph.node("Mul", size, np.array(block.gamma, dtype)))
+    logs = graph.node("Log", graph.node("Max", t, np.array(tiny, dtype)))
+    dead = graph.cast(graph.node("Less", t, np.array(1.01 * tiny, dtype)), dtype)
+    total = graph.node("MatMul", logs, np.array((sigma / root[:, None]).T, dtype))
+    n_dead = graph.node("MatMul", dead, np.array(sigma.T, dtype))
+    gate = graph.node("Exp", graph.node("Max", total, np.array(0.95 * np.log(tiny), dtype)))
+    large = graph.node("Greater", gate, np.array(1.01 * tiny**0.95, dtype))
+    opened = graph.node("And", graph.node("Less", n_dead, np.array(0.5, dtype)), large)
+    return graph.node("Where", opened, gate, np.array(0.0, dtype))
 
 
 def all_present(graph: Graph, is_present: str, sigma: Array, dtype: Any) -> str:
     """(rows, U) zeros and ones: whether all children are present."""
-    absent = graph.node("Sub", [graph.constant(1.0, dtype), is_present])
-    n_absent = graph.node("MatMul", [absent, graph.constant(sigma.T, dtype)])
-    return graph.cast(graph.node("Less", [n_absent, graph.constant(0.5, dtype)]), dtype)
+    absent = graph.node("Sub", np.array(1.0, dtype), is_present)
+    n_absent = graph.node("MatMul", absent, np.array(sigma.T, dtype))
+    return graph.cast(graph.node("Less", n_absent, np.array(0.5, dtype)), dtype)
 
 
 def gated(graph: Graph, units: str, is_present: str, dtype: Any) -> str:
     """(rows, U, channels): zero where a unit is absent."""
-    there = graph.cast(graph.node("Unsqueeze", [is_present, graph.constant([2], np.int64)]), np.bool_)
-    return graph.node("Where", [there, units, graph.constant(0.0, dtype)])
+    there = graph.cast(graph.node("Unsqueeze", is_present, [2]), np.bool_)
+    return graph.node("Where", there, units, np.array(0.0, dtype))
 
 
 # Images --------------------------------------------------------------------------------------------------------------
@@ -60,21 +60,20 @@ def add_stem(graph: Graph, stem: nn.Module, x: str) -> str:
         if isinstance(layer, nn.Sequential):
             x = add_stem(graph, layer, x)
         elif type(layer) is nn.Conv2d and not isinstance(layer.padding, str) and layer.padding_mode == "zeros":
-            weights = [graph.constant(numbers(layer.weight))]
-            weights += [] if layer.bias is None else [graph.constant(numbers(layer.bias))]
+            weights = [numbers(weight) for weight in (layer.weight, layer.bias) if weight is not None]
             x = graph.node(
-                "Conv", [x, *weights], kernel_shape=list(layer.kernel_size), strides=list(layer.stride),
+                "Conv", x, *weights, kernel_shape=list(layer.kernel_size), strides=list(layer.stride),
                 pads=[*layer.padding, *layer.padding], dilations=list(layer.dilation), group=layer.groups,
             )  # fmt: skip
         elif type(layer) is nn.MaxPool2d and (layer.padding, layer.dilation, layer.ceil_mode) == (0, 1, False):
             kernel, stride = _pair(layer.kernel_size), _pair(layer.stride)
-            x = graph.node("MaxPool", [x], kernel_shape=kernel, strides=stride)
+            x = graph.node("MaxPool", x, kernel_shape=kernel, strides=stride)
         elif type(layer) is nn.BatchNorm2d:
             x = add_norm(graph, layer, x, (-1, 1, 1))
         elif type(layer) is ResidualPair:
-            x = graph.node("Relu", [graph.node("Add", [x, add_stem(graph, layer.inner, x)])])
+            x = graph.node("Relu", graph.node("Add", x, add_stem(graph, layer.inner, x)))
         elif type(layer) is nn.ReLU:
-            x = graph.node("Relu", [x])
+            x = graph.node("Relu", x)
         elif type(layer) is not nn.Identity:
             raise TypeError(
                 "a stem must be made of convolutions, max-pooling, batch normalisation and ReLU to be exported, "
@@ -86,38 +85,38 @@ def add_stem(graph: Graph, stem: nn.Module, x: str) -> str:
 def add_norm(graph: Graph, norm: nn.BatchNorm2d, x: str, shape: tuple[int, ...]) -> str:
     """Batch normalisation in evaluation: a scale and a shift of each channel."""
     scale, shift = _affine(norm)
-    wide = graph.node("Mul", [x, graph.constant(scale.reshape(shape), np.float32)])
-    return graph.node("Add", [wide, graph.constant(shift.reshape(shape), np.float32)])
+    wide = graph.node("Mul", x, np.array(scale.reshape(shape), np.float32))
+    return graph.node("Add", wide, np.array(shift.reshape(shape), np.float32))
 
 
 def add_location_units(graph: Graph, net: HarsanyiCNN, z0: str, present: str) -> list[str]:
     """(rows, cells, channels) of blocks whose children are chosen per location."""
     n = net.n_players
     where = neighbours_of(net.cells, 1, torch.device("cpu"))[0].numpy()
-    flat = graph.node("Reshape", [z0, graph.constant([0, 0, n], np.int64)])
+    flat = graph.node("Reshape", z0, [0, 0, n])
     is_present, found = graph.cast(present, np.float32), []
-    z = gated(graph, graph.node("Transpose", [flat], perm=[0, 2, 1]), is_present, np.float32)
+    z = gated(graph, graph.node("Transpose", flat, perm=[0, 2, 1]), is_present, np.float32)
     for block in net.blocks:
         chosen = numbers(block.child_mask())  # type: ignore[operator]
         sigma = np.zeros((n, n), dtype=np.float32)
         for k in range(9):
             sigma[np.flatnonzero(chosen[:, k]), where[chosen[:, k], k]] = 1.0
         weight = numbers(block.weight)
-        near = graph.node("Gather", [z, graph.constant(where)], axis=1)  # (rows, cells, 9, channels)
-        masked = graph.node("Mul", [near, graph.constant(chosen[:, :, None], np.float32)])
-        lines = graph.node("Reshape", [masked, graph.constant([-1, n, weight.shape[1]], np.int64)])
-        total = graph.node("MatMul", [lines, graph.constant(weight.T)])
+        near = graph.node("Gather", z, where, axis=1)  # (rows, cells, 9, channels)
+        masked = graph.node("Mul", near, np.array(chosen[:, :, None], np.float32))
+        lines = graph.node("Reshape", masked, [-1, n, weight.shape[1]])
+        total = graph.node("MatMul", lines, weight.T)
         if block.gate == "activation":
-            size = graph.node("ReduceSum", [graph.node("Abs", [z]), graph.constant([2], np.int64)], keepdims=0)
+            size = graph.node("ReduceSum", graph.node("Abs", z), [2], keepdims=0)
             gate = add_soft_and(graph, block, size, sigma, np.float32)
             if block.gate_floor:
-                large = graph.node("Greater", [gate, graph.constant(block.gate_floor, np.float32)])
-                gate = graph.node("Where", [large, gate, graph.constant(0.0, np.float32)])
-            gate = graph.node("Unsqueeze", [gate, graph.constant([2], np.int64)])
-            z = graph.node("Relu", [graph.node("Mul", [total, gate])])
+                large = graph.node("Greater", gate, np.array(block.gate_floor, np.float32))
+                gate = graph.node("Where", large, gate, np.float32(0.0))
+            gate = graph.node("Unsqueeze", gate, [2])
+            z = graph.node("Relu", graph.node("Mul", total, gate))
         else:
-            out = graph.node("Relu", [add_norm(graph, block.norm, total, (1, 1, -1))])  # type: ignore[arg-type]
-            out = graph.node("Add", [out, z]) if block.residual else out
+            out = graph.node("Relu", add_norm(graph, block.norm, total, (1, 1, -1)))  # type: ignore[arg-type]
+            out = graph.node("Add", out, z) if block.residual else out
             is_present = all_present(graph, is_present, sigma, np.float32)
             z = gated(graph, out, is_present, np.float32)
         found.append(z)
@@ -126,9 +125,9 @@ def add_location_units(graph: Graph, net: HarsanyiCNN, z0: str, present: str) ->
 
 def add_group_units(graph: Graph, net: HarsanyiCNN, z0: str, present: str) -> list[str]:
     """(rows, cells * groups, channels of a group) of blocks whose children are chosen per group of channels."""
-    groups, zero = net.settings.groups, graph.constant(0.0, np.float32)
-    there = graph.node("Reshape", [present, graph.constant([-1, 1, *net.cells], np.int64)])
-    z = graph.node("Where", [there, z0, zero])
+    groups, zero = net.settings.groups, np.float32(0.0)
+    there = graph.node("Reshape", present, [-1, 1, *net.cells])
+    z = graph.node("Where", there, z0, zero)
     found = []
     for block, (height, width) in zip(net.blocks, sizes_of(net.cells, net.settings.steps), strict=True):
         chosen = numbers(block.child_mask(), np.float32).reshape(-1, 1, 3, 3)  # type: ignore[operator]
@@ -140,18 +139,17 @@ def add_group_units(graph: Graph, net: HarsanyiCNN, z0: str, present: str) -> li
             "kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "strides": [block.stride, block.stride],
             "group": 1 if block.first else groups,
         }  # fmt: skip
-        sums = graph.node("Conv", [z, graph.constant(kernel, np.float32), graph.constant(shift, np.float32)], **read)
-        out = graph.node("Relu", [sums])
-        out = graph.node("Add", [out, z]) if block.residual else out
-        absent = graph.cast(graph.node("Not", [there]), np.float32)
-        n_absent = graph.node("Conv", [absent, graph.constant(chosen)], **read)  # (rows, G, h, w)
-        there = graph.node("Less", [n_absent, graph.constant(0.5, np.float32)])
-        apart = graph.node("Reshape", [out, graph.constant([-1, groups, per_group, height, width], np.int64)])
-        each = graph.node("Where", [graph.node("Unsqueeze", [there, graph.constant([2], np.int64)]), apart, zero])
-        z = graph.node("Reshape", [each, graph.constant([-1, groups * per_group, height, width], np.int64)])
-        cells = graph.node("Transpose", [each], perm=[0, 3, 4, 1, 2])
-        shape = graph.constant([-1, height * width * groups, per_group], np.int64)
-        found.append(graph.node("Reshape", [cells, shape]))
+        sums = graph.node("Conv", z, np.array(kernel, np.float32), np.array(shift, np.float32), **read)
+        out = graph.node("Relu", sums)
+        out = graph.node("Add", out, z) if block.residual else out
+        absent = graph.cast(graph.node("Not", there), np.float32)
+        n_absent = graph.node("Conv", absent, chosen, **read)  # (rows, G, h, w)
+        there = graph.node("Less", n_absent, np.float32(0.5))
+        apart = graph.node("Reshape", out, [-1, groups, per_group, height, width])
+        each = graph.node("Where", graph.node("Unsqueeze", there, [2]), apart, zero)
+        z = graph.node("Reshape", each, [-1, groups * per_group, height, width])
+        cells = graph.node("Transpose", each, perm=[0, 3, 4, 1, 2])
+        found.append(graph.node("Reshape", cells, [-1, height * width * groups, per_group]))
     return found
 
 

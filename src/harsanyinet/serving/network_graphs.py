@@ -87,14 +87,14 @@ def add_dense_units(graph: Graph, net: HarsanyiMLP, x: str, present: str) -> lis
     dtype, columns = numbers(net.base).dtype, numbers(net.columns, np.int64)
     there = present
     if net.gate == "presence":  # NaN is absence, and columns of one player are absent together
-        holes = graph.cast(graph.node("IsNaN", [x]), np.float32)
+        holes = graph.cast(graph.node("IsNaN", x), np.float32)
         owner = np.eye(net.n_players, dtype=np.float32)[columns]
-        n_holes = graph.node("MatMul", [holes, graph.constant(owner)])
-        whole = graph.node("Less", [n_holes, graph.constant(0.5, np.float32)])
-        there = graph.node("And", [present, whole])
-    shifted = graph.node("Sub", [x, graph.constant(numbers(net.baseline))])
-    seen = graph.node("Gather", [there, graph.constant(columns)], axis=1)
-    z = graph.node("Where", [seen, shifted, graph.constant(0.0, dtype)])
+        n_holes = graph.node("MatMul", holes, owner)
+        whole = graph.node("Less", n_holes, np.float32(0.5))
+        there = graph.node("And", present, whole)
+    shifted = graph.node("Sub", x, numbers(net.baseline))
+    seen = graph.node("Gather", there, columns, axis=1)
+    z = graph.node("Where", seen, shifted, np.array(0.0, dtype))
     is_present = graph.cast(there, dtype) if net.gate == "presence" else ""
     below, found = Below(z, is_present, np.ones(net.n_players)), list[Below]()
     for block in net.blocks:
@@ -108,8 +108,8 @@ def add_dense_units(graph: Graph, net: HarsanyiMLP, x: str, present: str) -> lis
 
 def joined(graph: Graph, states: Sequence[Below]) -> Below:
     """The candidates of several blocks side by side."""
-    values = graph.node("Concat", [state.values for state in states], axis=1)
-    is_present = graph.node("Concat", [state.is_present for state in states], axis=1) if states[0].is_present else ""
+    values = graph.node("Concat", *[state.values for state in states], axis=1)
+    is_present = graph.node("Concat", *[state.is_present for state in states], axis=1) if states[0].is_present else ""
     return Below(values, is_present, np.concatenate([state.has_field for state in states]))
 
 
@@ -117,11 +117,11 @@ def add_activation_block(graph: Graph, block: Any, below: Below, dtype: Any) -> 
     """The paper's unit: sums times the soft AND of the children, as `blocks.paper_unit` has it."""
     sigma = numbers(block.child_mask(), dtype)
     n_units, n_below = sigma.shape
-    z = graph.node("Reshape", [below.values, graph.constant([-1, n_below], np.int64)])
-    gate = add_soft_and(graph, block, graph.node("Abs", [z]), sigma, dtype)
-    total = graph.node("MatMul", [z, graph.constant((numbers(block.weight) * sigma).T)])
-    units = graph.node("Relu", [graph.node("Mul", [total, gate])])
-    return Below(graph.node("Unsqueeze", [units, graph.constant([2], np.int64)]), "", np.ones(n_units))
+    z = graph.node("Reshape", below.values, [-1, n_below])
+    gate = add_soft_and(graph, block, graph.node("Abs", z), sigma, dtype)
+    total = graph.node("MatMul", z, (numbers(block.weight) * sigma).T)
+    units = graph.node("Relu", graph.node("Mul", total, gate))
+    return Below(graph.node("Unsqueeze", units, [2]), "", np.ones(n_units))
 
 
 def add_presence_block(graph: Graph, block: Any, below: Below, dtype: Any) -> Below:
@@ -130,11 +130,11 @@ def add_presence_block(graph: Graph, block: Any, below: Below, dtype: Any) -> Be
     n_units, channels = len(sigma), block.channels
     weight = numbers(block.weight).reshape(n_units, channels, -1) * sigma[:, numbers(block.owner, np.int64)][:, None]
     has_field = (sigma @ below.has_field > 0).astype(dtype)
-    flat = graph.node("Reshape", [below.values, graph.constant([-1, weight.shape[2]], np.int64)])
-    sums = graph.node("MatMul", [flat, graph.constant(weight.reshape(n_units * channels, -1).T)])
-    sums = graph.node("Add", [sums, graph.constant(numbers(block.bias) * np.repeat(has_field, channels), dtype)])
+    flat = graph.node("Reshape", below.values, [-1, weight.shape[2]])
+    sums = graph.node("MatMul", flat, weight.reshape(n_units * channels, -1).T)
+    sums = graph.node("Add", sums, np.array(numbers(block.bias) * np.repeat(has_field, channels), dtype))
     units = add_activation(graph, sums, block.activation, dtype)
-    shaped = graph.node("Reshape", [units, graph.constant([-1, n_units, channels], np.int64)])
+    shaped = graph.node("Reshape", units, [-1, n_units, channels])
     is_present = all_present(graph, below.is_present, sigma, dtype)
     return Below(gated(graph, shaped, is_present, dtype), is_present, has_field)
 
@@ -142,15 +142,15 @@ def add_presence_block(graph: Graph, block: Any, below: Below, dtype: Any) -> Be
 def add_same_set_block(graph: Graph, block: Any, below: Below, dtype: Any) -> Below:
     """Units that read the units of the same number in the blocks below."""
     n, channels = block.n_units, block.channels
-    shape = graph.constant([-1, block.n_below, n, channels], np.int64)
-    parts = graph.node("Transpose", [graph.node("Reshape", [below.values, shape])], perm=[0, 2, 1, 3])
-    own = graph.node("Reshape", [parts, graph.constant([-1, n, block.n_below * channels], np.int64)])
+    parts = graph.node(
+        "Transpose", graph.node("Reshape", below.values, [-1, block.n_below, n, channels]), perm=[0, 2, 1, 3]
+    )
+    own = graph.node("Reshape", parts, [-1, n, block.n_below * channels])
     has_field = below.has_field[-n:]
-    sums = graph.node("Einsum", [own, graph.constant(numbers(block.weight))], equation="bul,ulc->buc")
-    sums = graph.node("Add", [sums, graph.constant(numbers(block.bias) * has_field[:, None], dtype)])
+    sums = graph.node("Einsum", own, numbers(block.weight), equation="bul,ulc->buc")
+    sums = graph.node("Add", sums, np.array(numbers(block.bias) * has_field[:, None], dtype))
     units = add_activation(graph, sums, block.activation, dtype)
-    ends = [graph.constant([end], np.int64) for end in (-n, 2**31, 1)]  # of the units below, the last n
-    is_present = graph.node("Slice", [below.is_present, *ends])
+    is_present = graph.node("Slice", below.is_present, [-n], [2**31], [1])  # of the units below, the last n
     return Below(gated(graph, units, is_present, dtype), is_present, has_field)
 
 
@@ -164,15 +164,15 @@ _BLOCKS: dict[type, Callable[[Graph, Any, Below, Any], Below]] = {
 def add_activation(graph: Graph, x: str, activation: Callable[..., Any], dtype: Any) -> str:
     """ReLU, tanh, SiLU or GELU."""
     if activation is torch.relu_:
-        return graph.node("Relu", [x])
+        return graph.node("Relu", x)
     if activation is torch.tanh:
-        return graph.node("Tanh", [x])
+        return graph.node("Tanh", x)
     if activation is torch.nn.functional.silu:
-        return graph.node("Mul", [x, graph.node("Sigmoid", [x])])
+        return graph.node("Mul", x, graph.node("Sigmoid", x))
     if activation is torch.nn.functional.gelu and dtype == np.float32:
-        part = graph.node("Erf", [graph.node("Mul", [x, graph.constant(0.5**0.5, dtype)])])
-        both = graph.node("Add", [part, graph.constant(1.0, dtype)])
-        return graph.node("Mul", [graph.node("Mul", [x, both]), graph.constant(0.5, dtype)])
+        part = graph.node("Erf", graph.node("Mul", x, np.array(0.5**0.5, dtype)))
+        both = graph.node("Add", part, np.array(1.0, dtype))
+        return graph.node("Mul", graph.node("Mul", x, both), np.array(0.5, dtype))
     name = getattr(activation, "__name__", str(activation))
     raise ValueError(f"activations are exported as relu, tanh, silu, or gelu in float32, however: {name} in {dtype}")
 
@@ -186,9 +186,9 @@ def add_map_units(graph: Graph, model: Any, net: HarsanyiCNN, present: str, dtyp
         x = graph.input("x", dtype, [ROWS, net.in_channels, *net.image_size], reserved=True)
     else:
         images = graph.input("images", dtype, [ROWS, *model.image_shape_], reserved=True)
-        x = graph.node("Transpose", [images], perm=[0, 3, 1, 2])
+        x = graph.node("Transpose", images, perm=[0, 3, 1, 2])
         mean, scale = (np.array(v, dtype=dtype)[:, None, None] for v in (model.mean_, model.scale_))
-        x = graph.node("Div", [graph.node("Sub", [x, graph.constant(mean)]), graph.constant(scale)])
+        x = graph.node("Div", graph.node("Sub", x, mean), scale)
     z0 = add_stem(graph, net.stem, x)
     if net.settings.children == "location":
         return add_location_units(graph, net, z0, present)
@@ -203,18 +203,17 @@ def add_answers(graph: Graph, model: Any, net: HarsanyiNet, units: Sequence[str]
     structure, k = net.structure(), net.n_outputs
     totals, values = [], []
     for level, (z, readout) in enumerate(zip(units, net.readout_weights(), strict=True)):
-        added = graph.node("Einsum", [z, graph.constant(numbers(readout))], equation="buc,kuc->bku")
-        totals.append(graph.node("ReduceSum", [added, graph.constant([2], np.int64)], keepdims=0))
+        added = graph.node("Einsum", z, numbers(readout), equation="buc,kuc->bku")
+        totals.append(graph.node("ReduceSum", added, [2], keepdims=0))
         shares = numbers(structure.shares(level, readout.dtype))
-        values.append(graph.node("MatMul", [added, graph.constant(shares.T)]))  # (rows, K, P)
+        values.append(graph.node("MatMul", added, shares.T))  # (rows, K, P)
     base, one = numbers(net.base, np.float64), k == 1
-    total, spread = (graph.cast(graph.node("Sum", parts), np.float64) for parts in (totals, values))
-    raw = graph.node("Add", [total, graph.constant(base)])
+    total, spread = (graph.cast(graph.node("Sum", *parts), np.float64) for parts in (totals, values))
+    raw = graph.node("Add", total, base)
     if one:
-        first = graph.constant([1], np.int64)
-        raw, spread = graph.node("Squeeze", [raw, first]), graph.node("Squeeze", [spread, first])
+        raw, spread = graph.node("Squeeze", raw, [1]), graph.node("Squeeze", spread, [1])
     else:
-        spread = graph.node("Transpose", [spread], perm=[0, 2, 1])
+        spread = graph.node("Transpose", spread, perm=[0, 2, 1])
     if model is not net:
         add_classes(graph, model.classes_, raw, one)
     else:

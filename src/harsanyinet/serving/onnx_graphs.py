@@ -55,29 +55,24 @@ class Graph:
             self._constants.append(self.onnx.numpy_helper.from_array(default, name))
         return name
 
-    def constant(self, array: Any, dtype: Any = None) -> str:
-        """An array that is part of the file."""
-        name = self._free("constant")
-        self._constants.append(self.onnx.numpy_helper.from_array(np.array(array, dtype=dtype, order="C"), name))
-        return name
+    def node(self, operator: str, *inputs: Any, domain: str = "", **attributes: Any) -> str:
+        """What an operator of a domain, with its attributes, makes of values by their names, or of constant arrays."""
+        return self.nodes(operator, *inputs, n=1, domain=domain, **attributes)[0]
 
-    def node(self, operator: str, inputs: Sequence[str], *, domain: str = "", **attributes: Any) -> str:
-        """What an operator of a domain, with its attributes, makes of the values of these names."""
-        return self.nodes(operator, inputs, 1, domain=domain, **attributes)[0]
-
-    def nodes(self, operator: str, inputs: Sequence[str], n: int, *, domain: str = "", **attributes: Any) -> list[str]:
+    def nodes(self, operator: str, *inputs: Any, n: int, domain: str = "", **attributes: Any) -> list[str]:
         """As `node`, of an operator with n results."""
         names = [self._free(operator.lower()) for _ in range(n)]
-        self._nodes.append(self.onnx.helper.make_node(operator, list(inputs), names, domain=domain, **attributes))
+        given = [self._named(value) for value in inputs]
+        self._nodes.append(self.onnx.helper.make_node(operator, given, names, domain=domain, **attributes))
         return names
 
     def cast(self, value: str, dtype: Any) -> str:
         """A value in another type of numpy."""
-        return self.node("Cast", [value], to=self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+        return self.node("Cast", value, to=self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
-    def output(self, name: str, value: str, dtype: Any, dims: Dims) -> None:
-        """Makes a value an output, under a reserved name."""
-        self._nodes.append(self.onnx.helper.make_node("Identity", [value], [name]))
+    def output(self, name: str, value: Any, dtype: Any, dims: Dims) -> None:
+        """Makes a value, or a constant array, an output under a reserved name."""
+        self._nodes.append(self.onnx.helper.make_node("Identity", [self._named(value)], [name]))
         self._outputs.append(self._described(name, dtype, dims))
 
     def to_bytes(self, about: str, metadata: Mapping[str, Any]) -> bytes:
@@ -106,6 +101,14 @@ class Graph:
         self.onnx.checker.check_model(model, full_check=True)
         data: bytes = model.SerializeToString()
         return data
+
+    def _named(self, value: Any) -> str:
+        """The name of a value; of anything else, that of a constant."""
+        if isinstance(value, str):
+            return value
+        name = self._free("constant")
+        self._constants.append(self.onnx.numpy_helper.from_array(np.array(value, order="C"), name))
+        return name
 
     def _free(self, wanted: str, always: bool = True) -> str:
         """A name that nothing has; with a number at its end `always`, or where it must."""

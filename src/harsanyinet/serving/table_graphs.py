@@ -92,14 +92,14 @@ def add_places(graph: Graph, matrix: str, features: Sequence[Feature], merged: M
     target_trees, target_numbers, tables, amounts = zip(*added, strict=True)
     tensor = graph.onnx.numpy_helper.from_array
     found = graph.node(
-        "TreeEnsembleRegressor", [matrix], domain="ai.onnx.ml", n_targets=len(merged.starts),
+        "TreeEnsembleRegressor", matrix, domain="ai.onnx.ml", n_targets=len(merged.starts),
         nodes_treeids=trees, nodes_nodeids=numbers, nodes_featureids=columns, nodes_modes=modes,
         nodes_values_as_tensor=tensor(np.array(thresholds)),
         nodes_truenodeids=above_nodes, nodes_falsenodeids=below_nodes,
         target_treeids=target_trees, target_nodeids=target_numbers, target_ids=tables,
         target_weights_as_tensor=tensor(np.array(amounts)),
     )  # fmt: skip
-    return graph.node("Add", [graph.cast(found, np.int32), graph.constant(merged.starts)])
+    return graph.node("Add", graph.cast(found, np.int32), merged.starts)
 
 
 def _search(n_cuts: int) -> list[tuple[int, int, int]]:
@@ -131,26 +131,26 @@ def add_sums(graph: Graph, places: str, merged: MergedTables, parts: Sequence[in
     if wide and numbers.min() >= 0:  # lists are filled up with a line of zeros
         cells = np.pad(cells, ((0, 0), (0, 1), (0, 0)))
         numbers = np.pad(numbers, ((0, 0), (0, 1)), constant_values=-1)
-    found = graph.node("Gather", [graph.constant(cells.reshape(len(cells), -1)), places], axis=0)
+    found = graph.node("Gather", cells.reshape(len(cells), -1), places, axis=0)
     owner = numbers.reshape(-1)
-    lines = graph.node("Reshape", [found, graph.constant([-1, len(owner), k], np.int64)])
+    lines = graph.node("Reshape", found, [-1, len(owner), k])
     if wide:
         lists, owner = _lists(owner)
-        taken = graph.node("Gather", [lines, graph.constant(lists.reshape(-1), np.int64)], axis=1)
-        apart = graph.node("Reshape", [taken, graph.constant([-1, *lists.shape, k], np.int64)])
-        lines = graph.node("ReduceSum", [apart, graph.constant([2], np.int64)], keepdims=0)
+        taken = graph.node("Gather", lines, lists.reshape(-1), axis=1)
+        apart = graph.node("Reshape", taken, [-1, *lists.shape, k])
+        lines = graph.node("ReduceSum", apart, [2], keepdims=0)
     if k > 1:
-        lines = graph.node("Transpose", [lines], perm=[0, 2, 1])
+        lines = graph.node("Transpose", lines, perm=[0, 2, 1])
     to = np.zeros((len(owner), total))
     to[np.flatnonzero(owner >= 0), owner[owner >= 0]] = 1.0
     # One product of two matrices: of a batch of them, runtimes do not admit an empty one.
-    flat = graph.node("Reshape", [lines, graph.constant([-1, len(owner)], np.int64)])
-    sums = graph.node("MatMul", [flat, graph.constant(to)])
+    flat = graph.node("Reshape", lines, [-1, len(owner)])
+    sums = graph.node("MatMul", flat, to)
     if k > 1:
-        each = graph.node("Reshape", [sums, graph.constant([-1, k, total], np.int64)])
-        sums = graph.node("Transpose", [each], perm=[0, 2, 1])
+        each = graph.node("Reshape", sums, [-1, k, total])
+        sums = graph.node("Transpose", each, perm=[0, 2, 1])
     used = [part for part in parts if part]
-    return graph.nodes("Split", [sums, graph.constant(used, np.int64)], len(used), axis=1)
+    return graph.nodes("Split", sums, used, n=len(used), axis=1)
 
 
 def _lists(owner: Array) -> tuple[Array, Array]:
@@ -168,14 +168,14 @@ def add_outputs(graph: Graph, model: TableModel, game: TreeGame, sums: Sequence[
     """From sums to outputs with names."""
     one = game.trees.n_outputs == 1
     base, bias = (each[0] if one else each for each in (game.base, game.trees.base))
-    total = graph.node("Squeeze", [sums[0], graph.constant([1], np.int64)])
-    raw = graph.node("Add", [total, graph.constant(bias, np.float64)])
+    total = graph.node("Squeeze", sums[0], [1])
+    raw = graph.node("Add", total, bias)
     if isinstance(model, HarsanyiClassifier):
         add_classes(graph, model.classes_, raw, one)
     else:
-        prediction = graph.node("Exp", [raw]) if model.loss_.name == "poisson" else raw
+        prediction = graph.node("Exp", raw) if model.loss_.name == "poisson" else raw
         if one and not model.one_target_:
-            prediction = graph.node("Unsqueeze", [prediction, graph.constant([1], np.int64)])
+            prediction = graph.node("Unsqueeze", prediction, [1])
         targets = [] if model.one_target_ else [len(model.output_names_)]
         graph.output("prediction", prediction, np.float64, [ROWS, *targets])
     add_values(graph, raw, sums[1], base, game.trees.n_players)
@@ -186,22 +186,22 @@ def add_outputs(graph: Graph, model: TableModel, game: TreeGame, sums: Sequence[
 def add_values(graph: Graph, raw: str, values: str, base: Array, n_players: int) -> None:
     """Outputs `shapley`, `base_values` and `raw`; the base is () or (K,)."""
     graph.output("shapley", values, np.float64, [ROWS, n_players, *np.shape(base)])
-    graph.output("base_values", graph.constant(base, np.float64), np.float64, np.shape(base))
+    graph.output("base_values", base, np.float64, np.shape(base))
     graph.output("raw", raw, np.float64, [ROWS, *np.shape(base)])
 
 
 def add_classes(graph: Graph, classes: Array, raw: str, one: bool) -> None:
     """Outputs `label` and `probabilities` from logits (rows,) of the second of two classes, or (rows, K)."""
     if one:
-        column = graph.node("Unsqueeze", [raw, graph.constant([1], np.int64)])
-        both = [graph.node("Sigmoid", [graph.node("Neg", [column])]), graph.node("Sigmoid", [column])]
-        shares = graph.node("Concat", both, axis=1)
-        chosen = graph.cast(graph.node("Greater", [raw, graph.constant(0.0, np.float64)]), np.int64)
+        column = graph.node("Unsqueeze", raw, [1])
+        both = [graph.node("Sigmoid", graph.node("Neg", column)), graph.node("Sigmoid", column)]
+        shares = graph.node("Concat", *both, axis=1)
+        chosen = graph.cast(graph.node("Greater", raw, 0.0), np.int64)
     else:
-        shares = graph.node("Softmax", [raw], axis=1)
-        chosen = graph.node("ArgMax", [raw], axis=1, keepdims=0)
+        shares = graph.node("Softmax", raw, axis=1)
+        chosen = graph.node("ArgMax", raw, axis=1, keepdims=0)
     known = labels_of(classes)
-    label = graph.node("Gather", [graph.constant(known), chosen], axis=0)
+    label = graph.node("Gather", known, chosen, axis=0)
     graph.output("label", label, str if known.dtype == object else known.dtype, [ROWS])
     graph.output("probabilities", shares, np.float64, [ROWS, len(classes)])
 
