@@ -75,29 +75,32 @@ def joined(first: LookUp, second: LookUp) -> LookUp:
 def add_places(graph: Graph, matrix: str, features: Sequence[Feature], merged: MergedTables) -> str:
     """(rows, G) int32: the cell of each table in which a row is."""
     where = {feature.coded: i for i, feature in enumerate(features)}
-    steps: dict[int, list[tuple[int, list[int]]]] = {}
+    steps: dict[int, list[tuple[int, Array]]] = {}
     for column, table, each in merged.steps:
-        steps.setdefault(column, []).append((table, each.tolist()))
+        steps.setdefault(column, []).append((table, each))
     nodes: list[tuple[Any, ...]] = []
-    added: list[tuple[int, int, int, float]] = []
+    added: list[Array] = []  # (targets, 4): tree, node, table, what is added
     for tree, (column, cuts) in enumerate(merged.cuts.items()):
-        i = where[column]
+        i, tables = where[column], np.array([table for table, _ in steps[column]])
+        amounts = np.stack([each for _, each in steps[column]])  # (tables, cuts + 1)
         for number, (cut, above, below) in enumerate(_search(len(cuts))):
             if above:
                 nodes.append((tree, number, i, "BRANCH_GT", features[i].above(int(cuts[cut])), above, below))
                 continue
             nodes.append((tree, number, i, "LEAF", 0.0, 0, 0))
-            added += [(tree, number, table, float(step[cut])) for table, step in steps[column] if step[cut]]
+            hit = np.flatnonzero(amounts[:, cut])
+            at = np.tile([tree, number], (len(hit), 1))
+            added.append(np.column_stack([at, tables[hit], amounts[hit, cut]]))
     trees, numbers, columns, modes, thresholds, above_nodes, below_nodes = zip(*nodes, strict=True)
-    target_trees, target_numbers, tables, amounts = zip(*added, strict=True)
+    targets = np.concatenate(added).T
     tensor = graph.onnx.numpy_helper.from_array
     found = graph.node(
         "TreeEnsembleRegressor", matrix, domain="ai.onnx.ml", n_targets=len(merged.starts),
         nodes_treeids=trees, nodes_nodeids=numbers, nodes_featureids=columns, nodes_modes=modes,
         nodes_values_as_tensor=tensor(np.array(thresholds)),
         nodes_truenodeids=above_nodes, nodes_falsenodeids=below_nodes,
-        target_treeids=target_trees, target_nodeids=target_numbers, target_ids=tables,
-        target_weights_as_tensor=tensor(np.array(amounts)),
+        target_treeids=targets[0].tolist(), target_nodeids=targets[1].tolist(), target_ids=targets[2].tolist(),
+        target_weights_as_tensor=tensor(targets[3].astype(np.float64)),
     )  # fmt: skip
     return graph.node("Add", graph.cast(found, np.int32), merged.starts)
 
