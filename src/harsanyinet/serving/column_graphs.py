@@ -72,7 +72,7 @@ def add_columns(graph: Graph, columns: Sequence[Column]) -> tuple[str, list[dict
     if categories:
         wide = graph.cast(graph.node("Concat", *categories, axis=0), np.float64)
         lines.append(graph.node("Reshape", wide, [len(categories), -1]))
-    return (graph.node("Transpose", graph.node("Concat", *lines, axis=0), perm=[1, 0]), about)
+    return graph.node("Transpose", graph.node("Concat", *lines, axis=0), perm=[1, 0]), about
 
 
 def _lines_of_numbers(graph: Graph, columns: Sequence[Column], inputs: Sequence[str]) -> str:

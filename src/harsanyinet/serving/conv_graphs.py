@@ -13,7 +13,7 @@ from harsanyinet.images.cells import places as neighbours_of
 from harsanyinet.images.cells import sizes_of
 from harsanyinet.images.cnn import HarsanyiCNN
 from harsanyinet.images.conv_blocks import ResidualPair
-from harsanyinet.serving.onnx_graphs import Graph
+from harsanyinet.serving.onnx_graphs import ROWS, Graph
 
 Array = NDArray[Any]
 
@@ -51,7 +51,19 @@ def gated(graph: Graph, units: str, is_present: str, dtype: Any) -> str:
     return graph.node("Where", there, units, np.array(0.0, dtype))
 
 
-# Images --------------------------------------------------------------------------------------------------------------
+def add_map_units(graph: Graph, model: Any, net: HarsanyiCNN, present: str, dtype: Any) -> list[str]:
+    """(rows, units, channels) of every block."""
+    if model is net:
+        x = graph.input("x", dtype, [ROWS, net.in_channels, *net.image_size])
+    else:
+        images = graph.input("images", dtype, [ROWS, *model.image_shape_])
+        x = graph.node("Transpose", images, perm=[0, 3, 1, 2])
+        mean, scale = (np.array(v, dtype=dtype)[:, None, None] for v in (model.mean_, model.scale_))
+        x = graph.node("Div", graph.node("Sub", x, mean), scale)
+    z0 = add_stem(graph, net.stem, x)
+    if net.settings.children == "location":
+        return add_location_units(graph, net, z0, present)
+    return add_group_units(graph, net, z0, present)
 
 
 def add_stem(graph: Graph, stem: nn.Module, x: str) -> str:

@@ -43,14 +43,14 @@ class MergedTables:
 
     Attributes:
         cuts: By column, all thresholds that some table asks about, rising.
-        steps: (column, table, what it adds to the table's cell): by how many of the column's cuts its bin is above.
+        steps: By column, (table, what it adds to the table's cell): by how many of the column's cuts its bin is above.
         starts: (G,) where the cells of a table begin.
         cells: (cells of all tables, W, K): what a table adds to each of its W sums, for each output.
         sums: (G, W) which sums these are; -1 for none.
     """
 
     cuts: dict[int, Array]
-    steps: list[tuple[int, int, Array]]
+    steps: dict[int, list[tuple[int, Array]]]
     starts: Array
     cells: Array
     sums: Array
@@ -69,7 +69,8 @@ class MergedTables:
         width = max(len(sums) for sums, _ in parts)
         numbers = np.full((len(groups), width), -1)
         cells = np.zeros((sum(len(table) for _, table in parts), width, n_outputs))
-        steps, starts, at = [], [], 0
+        steps: dict[int, list[tuple[int, Array]]] = {column: [] for column in cuts}
+        starts, at = [], 0
         for g, (group, (sums, table)) in enumerate(zip(groups, parts, strict=True)):
             numbers[g, : len(sums)] = sums
             cells[at : at + len(table), : len(sums)] = table
@@ -79,7 +80,7 @@ class MergedTables:
             for column, own in group.asked.items():
                 stride //= len(own) + 1
                 digit = np.searchsorted(sorted(own), np.append(0, cuts[column] + 1))
-                steps.append((column, g, digit * stride))
+                steps[column].append((g, digit * stride))
         return cls(cuts, steps, np.array(starts, dtype=np.int32), cells, numbers)
 
 

@@ -19,15 +19,7 @@ from harsanyinet.networks.base import HarsanyiNet
 from harsanyinet.networks.blocks import ActivationBlock, PresenceBlock, SameSetBlock
 from harsanyinet.networks.mlp import HarsanyiMLP
 from harsanyinet.serving.column_graphs import add_present
-from harsanyinet.serving.conv_graphs import (
-    add_group_units,
-    add_location_units,
-    add_soft_and,
-    add_stem,
-    all_present,
-    gated,
-    numbers,
-)
+from harsanyinet.serving.conv_graphs import add_map_units, add_soft_and, all_present, gated, numbers
 from harsanyinet.serving.onnx_graphs import ROWS, Graph
 from harsanyinet.serving.table_graphs import RESERVED, add_classes, add_values
 
@@ -57,29 +49,23 @@ def network_graph(model: Any, *, interactions: bool) -> tuple[Graph, dict[str, A
     dtype = numbers(net.base).dtype
     if dtype not in (np.float32, np.float64) or (dtype == np.float64 and not isinstance(net, HarsanyiMLP)):
         raise ValueError(f"convolutions are exported in float32, however: {dtype}; call .float() on a copy first")
-    graph = Graph((*RESERVED, "x", "images"))
+    graph = Graph(RESERVED)
     present = add_present(graph, net.n_players)
     if isinstance(net, HarsanyiMLP):
-        x = graph.input("x", dtype, [ROWS, net.n_features], reserved=True)
+        x = graph.input("x", dtype, [ROWS, net.n_features])
         units = add_dense_units(graph, net, x, present)
     else:
         units = add_map_units(graph, model, net, present, dtype)
     add_answers(graph, model, net, units)
-    is_cnn = isinstance(net, HarsanyiCNN)
-    outputs = [f"output {k}" for k in range(net.n_outputs)]
-    takes = "images, (rows, channels, height, width)" if is_cnn else "rows, (rows, columns)"
+    inputs, outputs = {"input": "x", "takes": "rows, (rows, columns)"}, [f"output {k}" for k in range(net.n_outputs)]
+    players = [f"x{i}" for i in range(net.n_players)]
+    if isinstance(net, HarsanyiCNN):
+        inputs["takes"] = "images, (rows, channels, height, width)"
+        players = [f"cell {i},{j}" for i, j in np.ndindex(net.cells)]
     if model is not net:
+        inputs = {"input": "images", "takes": "images, (rows, height, width, channels), from 0 to 1"}
         outputs = [str(label) for label in (model.classes_[1:] if net.n_outputs == 1 else model.classes_)]
-        takes = "images, (rows, height, width, channels), from 0 to 1"
-    cells = [f"cell {i},{j}" for i, j in np.ndindex(net.cells)] if is_cnn else None
-    return graph, {
-        "inputs": [{"input": "x" if model is net else "images", "takes": takes}],
-        "players": cells or [f"x{i}" for i in range(net.n_players)],
-        "outputs": outputs,
-    }
-
-
-# Dense networks ------------------------------------------------------------------------------------------------------
+    return graph, {"inputs": [inputs], "players": players, "outputs": outputs}
 
 
 def add_dense_units(graph: Graph, net: HarsanyiMLP, x: str, present: str) -> list[str]:
@@ -89,8 +75,7 @@ def add_dense_units(graph: Graph, net: HarsanyiMLP, x: str, present: str) -> lis
     if net.gate == "presence":  # NaN is absence, and columns of one player are absent together
         holes = graph.cast(graph.node("IsNaN", x), np.float32)
         owner = np.eye(net.n_players, dtype=np.float32)[columns]
-        n_holes = graph.node("MatMul", holes, owner)
-        whole = graph.node("Less", n_holes, np.float32(0.5))
+        whole = graph.node("Less", graph.node("MatMul", holes, owner), np.float32(0.5))
         there = graph.node("And", present, whole)
     shifted = graph.node("Sub", x, numbers(net.baseline))
     seen = graph.node("Gather", there, columns, axis=1)
@@ -142,9 +127,8 @@ def add_presence_block(graph: Graph, block: Any, below: Below, dtype: Any) -> Be
 def add_same_set_block(graph: Graph, block: Any, below: Below, dtype: Any) -> Below:
     """Units that read the units of the same number in the blocks below."""
     n, channels = block.n_units, block.channels
-    parts = graph.node(
-        "Transpose", graph.node("Reshape", below.values, [-1, block.n_below, n, channels]), perm=[0, 2, 1, 3]
-    )
+    parts = graph.node("Reshape", below.values, [-1, block.n_below, n, channels])
+    parts = graph.node("Transpose", parts, perm=[0, 2, 1, 3])
     own = graph.node("Reshape", parts, [-1, n, block.n_below * channels])
     has_field = below.has_field[-n:]
     sums = graph.node("Einsum", own, numbers(block.weight), equation="bul,ulc->buc")
@@ -175,27 +159,6 @@ def add_activation(graph: Graph, x: str, activation: Callable[..., Any], dtype: 
         return graph.node("Mul", graph.node("Mul", x, both), np.array(0.5, dtype))
     name = getattr(activation, "__name__", str(activation))
     raise ValueError(f"activations are exported as relu, tanh, silu, or gelu in float32, however: {name} in {dtype}")
-
-
-# Images --------------------------------------------------------------------------------------------------------------
-
-
-def add_map_units(graph: Graph, model: Any, net: HarsanyiCNN, present: str, dtype: Any) -> list[str]:
-    """(rows, units, channels) of every block."""
-    if model is net:
-        x = graph.input("x", dtype, [ROWS, net.in_channels, *net.image_size], reserved=True)
-    else:
-        images = graph.input("images", dtype, [ROWS, *model.image_shape_], reserved=True)
-        x = graph.node("Transpose", images, perm=[0, 3, 1, 2])
-        mean, scale = (np.array(v, dtype=dtype)[:, None, None] for v in (model.mean_, model.scale_))
-        x = graph.node("Div", graph.node("Sub", x, mean), scale)
-    z0 = add_stem(graph, net.stem, x)
-    if net.settings.children == "location":
-        return add_location_units(graph, net, z0, present)
-    return add_group_units(graph, net, z0, present)
-
-
-# Answers -------------------------------------------------------------------------------------------------------------
 
 
 def add_answers(graph: Graph, model: Any, net: HarsanyiNet, units: Sequence[str]) -> None:

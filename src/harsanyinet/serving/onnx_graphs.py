@@ -39,17 +39,16 @@ class Graph:
         self._inputs: list[Any] = []
         self._outputs: list[Any] = []
 
-    def input(self, wanted: str, dtype: Any, dims: Dims, default: Array | None = None, reserved: bool = False) -> str:
+    def input(self, wanted: str, dtype: Any, dims: Dims, default: Array | None = None) -> str:
         """A new input; returns its name, which differs from the wanted one where that is taken.
 
         Args:
-            wanted: The name.
+            wanted: The name; a reserved one for an input with a default.
             dtype: Of numpy; str for text.
             dims: Sizes, or names of sizes that may vary.
-            default: What the input is where it is not given, under a reserved name; none if it must be given.
-            reserved: Whether the name is one of the reserved ones.
+            default: What the input is where it is not given; none if it must be.
         """
-        name = wanted if default is not None or reserved else self._free(wanted or "column", always=False)
+        name = self._free(wanted or "column", always=False) if default is None else wanted
         self._inputs.append(self._described(name, dtype, dims))
         if default is not None:
             self._constants.append(self.onnx.numpy_helper.from_array(default, name))

@@ -64,25 +64,19 @@ def table_graph(model: TableModel, game: TreeGame, *, interactions: bool) -> tup
 def joined(first: LookUp, second: LookUp) -> LookUp:
     """Two look-ups about the same states as one: the sums of the first, then those of the second."""
     slots, tables = [], []
-    for (first_slots, first_table), (second_slots, second_table) in zip(
-        tables_of(first), tables_of(second), strict=True
-    ):
-        slots.append(np.append(first_slots, second_slots + first.n_slots))
-        tables.append(np.concatenate([first_table, second_table]))
+    for (slot, table), (more_slots, more_tables) in zip(tables_of(first), tables_of(second), strict=True):
+        slots.append(np.append(slot, more_slots + first.n_slots))
+        tables.append(np.concatenate([table, more_tables]))
     return LookUp.of(first.paths, slots, tables, first.n_slots + second.n_slots)
 
 
 def add_places(graph: Graph, matrix: str, features: Sequence[Feature], merged: MergedTables) -> str:
     """(rows, G) int32: the cell of each table in which a row is."""
     where = {feature.coded: i for i, feature in enumerate(features)}
-    steps: dict[int, list[tuple[int, Array]]] = {}
-    for column, table, each in merged.steps:
-        steps.setdefault(column, []).append((table, each))
     nodes: list[tuple[Any, ...]] = []
     added: list[Array] = []  # (targets, 4): tree, node, table, what is added
     for tree, (column, cuts) in enumerate(merged.cuts.items()):
-        i, tables = where[column], np.array([table for table, _ in steps[column]])
-        amounts = np.stack([each for _, each in steps[column]])  # (tables, cuts + 1)
+        i, (tables, amounts) = where[column], map(np.array, zip(*merged.steps[column], strict=True))
         for number, (cut, above, below) in enumerate(_search(len(cuts))):
             if above:
                 nodes.append((tree, number, i, "BRANCH_GT", features[i].above(int(cuts[cut])), above, below))
@@ -147,11 +141,9 @@ def add_sums(graph: Graph, places: str, merged: MergedTables, parts: Sequence[in
     to = np.zeros((len(owner), total))
     to[np.flatnonzero(owner >= 0), owner[owner >= 0]] = 1.0
     # One product of two matrices: of a batch of them, runtimes do not admit an empty one.
-    flat = graph.node("Reshape", lines, [-1, len(owner)])
-    sums = graph.node("MatMul", flat, to)
+    sums = graph.node("MatMul", graph.node("Reshape", lines, [-1, len(owner)]), to)
     if k > 1:
-        each = graph.node("Reshape", sums, [-1, k, total])
-        sums = graph.node("Transpose", each, perm=[0, 2, 1])
+        sums = graph.node("Transpose", graph.node("Reshape", sums, [-1, k, total]), perm=[0, 2, 1])
     used = [part for part in parts if part]
     return graph.nodes("Split", sums, used, n=len(used), axis=1)
 
@@ -171,8 +163,7 @@ def add_outputs(graph: Graph, model: TableModel, game: TreeGame, sums: Sequence[
     """From sums to outputs with names."""
     one = game.trees.n_outputs == 1
     base, bias = (each[0] if one else each for each in (game.base, game.trees.base))
-    total = graph.node("Squeeze", sums[0], [1])
-    raw = graph.node("Add", total, bias)
+    raw = graph.node("Add", graph.node("Squeeze", sums[0], [1]), bias)
     if isinstance(model, HarsanyiClassifier):
         add_classes(graph, model.classes_, raw, one)
     else:
