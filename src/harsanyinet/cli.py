@@ -87,7 +87,8 @@ def _add_fit(fit: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     _add_reading(fit)
     _add_columns(fit, "--drop", "columns to leave out", default=[])
-    _add_ids(fit, "columns that name the rows, such as a number of a customer; they are left out")
+    ids = "columns that name the rows, such as a number of a customer; they are left out"
+    _add_columns(fit, "--id", ids, dest="ids", default=[])
     _add_columns(fit, "--categorical", "columns whose numbers are names of something", dest="categorical_features")
     fit.add_argument(
         "--monotone", dest="monotonic_cst", type=_sign, action="append", metavar="COL=1",
@@ -135,7 +136,8 @@ def _add_streaming(commands: Any) -> None:
                 help="what happens to columns outside a coalition: they are missing (default: what the data say), or "
                 "averaged over the training rows (what the model does)",
             )  # fmt: skip
-        _add_ids(command, "columns that name the rows; they are put before the result")
+        ids = "columns that name the rows; they are put before the result"
+        _add_columns(command, "--id", ids, dest="ids", default=[])
         _add_reading(command, "; as in fit")
         command.add_argument("--chunk", type=int, default=20_000, metavar="N", help="rows at a time (default: 20000)")
         command.add_argument("--threads", type=int, metavar="N", help="default: as in fit")
@@ -203,12 +205,10 @@ def _add_bench(bench: argparse.ArgumentParser) -> None:
 def _add_reading(command: argparse.ArgumentParser, as_in_fit: str = "") -> None:
     missing = f"what stands for a missing value, such as '?', besides an empty cell, NA, NaN and null{as_in_fit}"
     _add_columns(command, "--missing", missing, default=[], metavar="TEXT,...")
-    command.add_argument("--delimiter", type=_delimiter, metavar="C", help="between two cells (default: found out)")
+    tab = {"\\t": "\t", "tab": "\t"}
+    between = "between two cells (default: found out)"
+    command.add_argument("--delimiter", type=lambda text: tab.get(text, text), metavar="C", help=between)
     command.add_argument("--encoding", metavar="NAME", help="of a text file, such as latin-1 (default: utf-8)")
-
-
-def _add_ids(command: argparse.ArgumentParser, help: str) -> None:
-    _add_columns(command, "--id", help, dest="ids", default=[])
 
 
 def _add_columns(
@@ -319,10 +319,6 @@ def _reproduce(name: str, out: Path, **options: Any) -> int:
 
 def _names(text: str) -> list[str]:
     return [name for name in text.split(",") if name]
-
-
-def _delimiter(text: str) -> str:
-    return {"\\t": "\t", "tab": "\t"}.get(text, text)
 
 
 def _sign(text: str) -> tuple[str, int]:

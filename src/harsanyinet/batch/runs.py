@@ -12,6 +12,7 @@ from typing import Any, Literal, Unpack
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from harsanyinet import files, loading
 from harsanyinet.batch.tablefiles import (
@@ -38,7 +39,7 @@ Say = Callable[[str], object]
 
 
 class Streaming(Reading, total=False):
-    """How to go through a file: how to read it, as in `fit_file`, and"""
+    """How to go through a file: how it is read, and what follows."""
 
     ids: Sequence[str]
     """Columns of the data that name the rows, and stand before the result; none by default."""
@@ -111,15 +112,15 @@ def score_file(
     names = [column.name for column in loaded.columns_]
     if target in names:
         raise ValueError(f"the target must be no column of the model, however: {target!r} is one")
-    columns = [*loaded.columns_, _target_column(loaded, target)]
+    column = _target_column(loaded, target)
     raw, truth, n_rows = [], [], 0
     with seekable(data) as path, _unseen(say):
-        for frame in read_rows_for(columns, path, rows=5000, **reading):
+        for frame in read_rows_for([*loaded.columns_, column], path, rows=5000, **reading):
             n_rows += len(frame)
             frame = frame[frame[target].notna()]
             if len(frame):
                 raw.append(loaded.raw_outputs(_input(loaded, frame[names])).reshape(len(frame), -1))
-                truth.append(_truth(loaded, frame[target], data))
+                truth.append(_truth(column, frame[target], data))
     if not truth:
         raise ValueError(f"column {target!r} of {data} must hold something to compare with, however: it is empty")
     output, y = np.concatenate(raw), np.concatenate(truth)[:, None]
@@ -193,24 +194,22 @@ def _verify_network(net: Any, path: Place, rows: Place, max_rows: int, double: b
 
 def _target_column(model: TableModel, target: str) -> Column:
     """How to read what the model predicts: classes as the text of its labels, or numbers."""
-    if not isinstance(model, HarsanyiClassifier):
-        return Column(target, "number")
-    if model.classes_.dtype == bool:
-        return Column(target, "number", boolean=True)
-    levels = tuple(str(label) for label in model.classes_)
+    if not isinstance(model, HarsanyiClassifier) or model.classes_.dtype == bool:
+        return Column(target, "number", boolean=isinstance(model, HarsanyiClassifier))
+    levels = tuple(map(str, model.classes_))
     return Column(target, "category", levels=levels, level_bins=np.ones((len(levels), 1), dtype=np.uint8))
 
 
-def _truth(model: TableModel, values: pd.Series[Any], data: Place) -> Any:
+def _truth(column: Column, values: pd.Series[Any], data: Place) -> NDArray[np.float64]:
     """Numbers of classes, or numbers."""
-    if not isinstance(model, HarsanyiClassifier) or model.classes_.dtype == bool:
+    if column.kind == "number":
         return values.to_numpy(dtype=np.float64)
-    codes = pd.Index([str(label) for label in model.classes_]).get_indexer(pd.Index(values))
+    codes = column.index.get_indexer(pd.Index(values))
     if (codes < 0).any():
-        known = ", ".join(map(repr, map(str, model.classes_[:12])))
         raise ValueError(
-            f"column {values.name!r} of {data} must hold classes of the model ({known}), however: "
-            f"{values[codes < 0].iloc[0]!r} in row {values.index[codes < 0][0] + 1}"
+            f"column {column.name!r} of {data} must hold classes of the model "
+            f"({', '.join(map(repr, column.levels[:12]))}), however: {values[codes < 0].iloc[0]!r} in row "
+            f"{values.index[codes < 0][0] + 1}"
         )
     return codes.astype(np.float64)
 

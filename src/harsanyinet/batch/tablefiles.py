@@ -30,7 +30,6 @@ from harsanyinet.tables.frames import as_texts, pick_columns
 _SEPARATORS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
 _EXACT = tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1)
 _PARQUET = (".parquet", ".pq")
-_SUFFIXES = "a name that ends in .csv, .tsv, .csv.gz, .tsv.gz or .parquet"
 STANDARD = "-"
 """Stands for standard input or output."""
 
@@ -187,7 +186,9 @@ def _separator(path: Place) -> str | None:
         return None
     suffix = Path(name.removesuffix(".gz")).suffix
     if suffix not in _SEPARATORS:
-        raise ValueError(f"a table file must have {_SUFFIXES}, however: {path}")
+        raise ValueError(
+            f"a table file must have a name that ends in .csv, .tsv, .csv.gz, .tsv.gz or .parquet, however: {path}"
+        )
     return _SEPARATORS[suffix]
 
 

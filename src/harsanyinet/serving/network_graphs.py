@@ -21,7 +21,7 @@ from harsanyinet.networks.mlp import HarsanyiMLP
 from harsanyinet.serving.column_graphs import add_present
 from harsanyinet.serving.conv_graphs import add_map_units, add_soft_and, all_present, gated, numbers
 from harsanyinet.serving.onnx_graphs import ROWS, Graph
-from harsanyinet.serving.table_graphs import RESERVED, add_classes, add_values
+from harsanyinet.serving.table_graphs import add_classes, add_values
 
 Array = NDArray[Any]
 
@@ -49,7 +49,7 @@ def network_graph(model: Any, *, interactions: bool) -> tuple[Graph, dict[str, A
     dtype = numbers(net.base).dtype
     if dtype not in (np.float32, np.float64) or (dtype == np.float64 and not isinstance(net, HarsanyiMLP)):
         raise ValueError(f"convolutions are exported in float32, however: {dtype}; call .float() on a copy first")
-    graph = Graph(RESERVED)
+    graph = Graph()
     present = add_present(graph, net.n_players)
     if isinstance(net, HarsanyiMLP):
         x = graph.input("x", dtype, [ROWS, net.n_features])

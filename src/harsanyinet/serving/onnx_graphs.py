@@ -21,19 +21,17 @@ OPSETS = {"": 18, "ai.onnx.ml": 3}
 IR_VERSION = 8
 ROWS = "rows"
 """The dimension that may have any size."""
+RESERVED = ("present", "probabilities", "prediction", "label", "shapley", "base_values", "raw", "interactions")
+"""Names of outputs and of the input with a default, which no other input may take."""
 _LARGEST = 2**31 - 2**20  # bytes: protobuf's messages end there
 
 
 class Graph:
-    """Collects the parts of a file; values are known by name, and no name stands for two of them.
+    """Collects the parts of a file; values are known by name, and no name stands for two of them."""
 
-    Args:
-        reserved: Names of outputs and of inputs with a default, which no other input may take.
-    """
-
-    def __init__(self, reserved: Sequence[str] = ()) -> None:
+    def __init__(self) -> None:
         self.onnx: Any = need_package("onnx", "onnx")
-        self._taken = set(reserved)
+        self._taken = {*RESERVED}
         self._nodes: list[Any] = []
         self._constants: list[Any] = []
         self._inputs: list[Any] = []

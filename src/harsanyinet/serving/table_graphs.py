@@ -24,7 +24,6 @@ from harsanyinet.tables.tree_games import TreeGame
 
 Array = NDArray[Any]
 TableModel = HarsanyiClassifier | HarsanyiRegressor
-RESERVED = ("present", "probabilities", "prediction", "label", "shapley", "base_values", "raw", "interactions")
 _WIDE = 100  # sums times outputs; above, adding up in lists is quicker than a product of matrices
 _LIST = 32
 
@@ -48,7 +47,7 @@ def table_graph(model: TableModel, game: TreeGame, *, interactions: bool) -> tup
     of_dividends = game.look_up(csr_array(hstack(weights, format="csr")), full=False)
     merged = MergedTables.of(joined(LookUp.of_values(trees, full=False), of_dividends), trees.n_outputs)
 
-    graph = Graph(RESERVED)
+    graph = Graph()
     matrix, inputs = add_columns(graph, model.columns_)
     features = features_of(model.columns_)
     player_of = trees.player_of[[feature.coded for feature in features]]
