@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from harsanyinet import files, loading
+from harsanyinet.batch.fit_files import Say, TableModel
 from harsanyinet.batch.tablefiles import (
     STANDARD,
     Reading,
@@ -28,14 +29,12 @@ from harsanyinet.batch.textfiles import Place
 from harsanyinet.explanations.certificate import Certificate, verify
 from harsanyinet.progress import bar
 from harsanyinet.tables.columns import Column, code_frame
-from harsanyinet.tables.estimators import HarsanyiClassifier, HarsanyiRegressor
+from harsanyinet.tables.estimators import HarsanyiClassifier
 from harsanyinet.tables.frames import UnseenCategoryWarning
 from harsanyinet.tables.history import scores_of
 from harsanyinet.threads import count_threads
 
 Game = Literal["missing", "marginal"]
-TableModel = HarsanyiClassifier | HarsanyiRegressor
-Say = Callable[[str], object]
 
 
 class Streaming(Reading, total=False):

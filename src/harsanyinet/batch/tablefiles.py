@@ -23,7 +23,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from harsanyinet import files
-from harsanyinet.batch.textfiles import Dialect, Place, dialect_of, is_zipped, open_text
+from harsanyinet.batch.textfiles import CheckedText, Dialect, Place, dialect_of, is_zipped
 from harsanyinet.tables.columns import Column
 from harsanyinet.tables.frames import as_texts, pick_columns
 
@@ -56,11 +56,10 @@ def read_table(path: Place, *, text: Sequence[str] = (), **reading: Unpack[Readi
     separator, missing = _separator(path), reading.get("missing", ())
     with _reading(path):
         if separator is None:
-            table = _open_parquet(path).read()
-            frame = _of_arrow(table, missing)
+            frame = _of_arrow(_open_parquet(path).read(), missing)
         else:
             dialect = _dialect(path, separator, reading)
-            with open_text(path, dialect.encoding) as file:
+            with CheckedText(path, dialect.encoding) as file:
                 frame = pd.read_csv(file, **_options(dialect, missing), dtype=dict.fromkeys(text, str))
     if not len(frame):
         raise ValueError(f"{path} must have at least one row below its column names, however: it has none")
@@ -255,7 +254,7 @@ def _options(dialect: Dialect, missing: Sequence[str]) -> dict[str, Any]:
 def _dialect(path: Place, separator: str, reading: Reading) -> Dialect:
     """How a text file is written; that no row is longer than the line of names is seen at the first one."""
     dialect = dialect_of(path, separator, reading.get("delimiter"), reading.get("encoding"))
-    with warnings.catch_warnings(), open_text(path, dialect.encoding) as file:
+    with warnings.catch_warnings(), CheckedText(path, dialect.encoding) as file:
         warnings.simplefilter("error", pd.errors.ParserWarning)
         pd.read_csv(file, **_options(dialect, ()), dtype=str, nrows=1)
     return dialect
@@ -285,7 +284,7 @@ def _chunks(
             "dtype": {column.name: str for column in columns if column.kind != "number"},
             "converters": dict.fromkeys(keep, "={}".format),  # else pandas would take an NA for a missing value
         }
-        with open_text(path, dialect.encoding) as text, pd.read_csv(text, **options, chunksize=rows) as reader:
+        with CheckedText(path, dialect.encoding) as text, pd.read_csv(text, **options, chunksize=rows) as reader:
             for frame in reader:  # all columns: usecols would hide long rows
                 yield frame.assign(**{name: frame[name].str[1:] for name in keep})
 

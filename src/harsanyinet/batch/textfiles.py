@@ -7,8 +7,7 @@ import csv
 import gzip
 import io
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import Counter
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -32,9 +31,11 @@ class Dialect:
 
 
 class CheckedText(io.TextIOWrapper):
-    """An open text file that refuses NUL, at which parsers silently end a cell."""
+    """A text file, plain or as .gz, that refuses NUL, at which parsers silently end a cell."""
 
-    place: Place = ""
+    def __init__(self, path: Place, encoding: str) -> None:
+        super().__init__(_open(path), encoding=encoding, newline="")
+        self.path = path
 
     def read(self, size: int | None = -1, /) -> str:
         """The next characters."""
@@ -46,17 +47,9 @@ class CheckedText(io.TextIOWrapper):
     def _checked(self, text: str) -> str:
         if "\0" in text:
             raise ValueError(
-                f"{self.place} must be text, however: it contains NUL bytes, so it is damaged or binary; save it again"
+                f"{self.path} must be text, however: it contains NUL bytes, so it is damaged or binary; save it again"
             )
         return text
-
-
-@contextmanager
-def open_text(path: Place, encoding: str) -> Iterator[CheckedText]:
-    """A text file, plain or as .gz."""
-    with _open(path) as file, CheckedText(file, encoding=encoding, newline="") as text:
-        text.place = path
-        yield text
 
 
 def is_zipped(path: Place) -> bool:
@@ -84,20 +77,20 @@ def dialect_of(path: Place, usual: str, delimiter: str | None = None, encoding: 
     if delimiter is not None and len(delimiter) != 1:
         raise ValueError(f"a delimiter must be one character, however: {delimiter!r}")
     encoding = _encoding(path, encoding)
-    with open_text(path, encoding) as text:
+    with CheckedText(path, encoding) as text:
         sample = text.read(_SAMPLE)
     if not sample.strip():
         raise ValueError(f"{path} must start with a line of column names, however: it is empty")
     rows = {d: _rows(sample, d) for d in (delimiter or usual + _DELIMITERS)}
     fitting = [d for d, some in rows.items() if len(some[0]) > 1 and len({len(row) for row in some}) == 1]
     chosen = delimiter or (usual if usual in fitting or not fitting else max(fitting, key=lambda d: len(rows[d][0])))
-    with open_text(path, encoding) as text:
+    with CheckedText(path, encoding) as text:
         names = next(row for row in csv.reader(text, delimiter=chosen) if row)
-    twice = [name for name in names if name and names.count(name) > 1] if len(set(names)) < len(names) else []
-    if twice:
+    name, times = next(((name, n) for name, n in Counter(names).items() if name and n > 1), ("", 0))
+    if times:
         raise ValueError(
-            f"{path} must have different column names, however: {twice[0]!r} stands there {names.count(twice[0])} "
-            "times; rename or delete one of the columns"
+            f"{path} must have different column names, however: {name!r} stands there {times} times; rename or delete "
+            "one of the columns"
         )
     named = tuple(name or f"Unnamed: {i}" for i, name in enumerate(names))
     return Dialect(chosen, _decimal(rows[chosen], chosen), encoding, named)

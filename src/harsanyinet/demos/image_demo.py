@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from harsanyinet.images.image_estimator import HarsanyiImageClassifier
 from harsanyinet.plots import maps
 
 
-def run_image_demo(out: Path, *, say: Say, seed: int = 0, quick: bool = False) -> dict[str, Any]:
+def run_image_demo(out: Path, *, say: Say, seed: int = 0, quick: bool = False) -> bool:
     """Runs the demonstration on images and writes its maps and model to a folder.
 
     Args:
@@ -24,7 +23,7 @@ def run_image_demo(out: Path, *, say: Say, seed: int = 0, quick: bool = False) -
         quick: One epoch, to see that it runs.
 
     Returns:
-        The numbers that were printed.
+        Whether the values are exact.
     """
     out.mkdir(parents=True, exist_ok=True)
     data = load_digit_images()
@@ -56,4 +55,4 @@ def run_image_demo(out: Path, *, say: Say, seed: int = 0, quick: bool = False) -
         out,
     )
     say(f"Wrote to {out}/: {', '.join(['images.hnet', *drawn])}")
-    return {"accuracy": accuracy, "hidden": hidden, "error": error, "passed": passed}
+    return passed

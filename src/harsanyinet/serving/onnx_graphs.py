@@ -73,15 +73,7 @@ class Graph:
         self._outputs.append(self._described(name, dtype, dims))
 
     def to_bytes(self, about: str, metadata: Mapping[str, Any]) -> bytes:
-        """The whole file, checked.
-
-        Args:
-            about: A sentence.
-            metadata: What the file says of itself; all that is not text becomes JSON.
-
-        Raises:
-            ValueError: It would be larger than an ONNX file may be.
-        """
+        """The whole file, checked, with a sentence about it and what it says of itself: texts, or JSON."""
         helper = self.onnx.helper
         if sum(len(constant.raw_data) for constant in self._constants) > _LARGEST:
             raise ValueError(

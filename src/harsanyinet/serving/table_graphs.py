@@ -29,12 +29,10 @@ _LIST = 32
 
 
 def table_graph(model: TableModel, game: TreeGame, *, interactions: bool) -> tuple[Graph, dict[str, Any]]:
-    """The graph of a fitted estimator, and what is to be said of it.
+    """The graph of a fitted estimator with the values of a game, on request with the interactions (SII) of all pairs.
 
-    Args:
-        model: Fitted.
-        game: Whose values are wanted.
-        interactions: Whether the interactions (SII) of all pairs are an output, too.
+    Returns:
+        The graph, and what is to be said of it.
     """
     trees, coalitions, names = game.trees, game.coalitions, model.players_.names
     weights = [indices.shares(coalitions)]
