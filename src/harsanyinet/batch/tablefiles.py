@@ -97,6 +97,7 @@ def read_rows_for(
         raise ValueError(f"rows to read at a time must be positive, however: {rows}")
     n_rows = 0
     for frame in _chunks(path, rows, columns, keep, reading):
+        frame.index = pd.RangeIndex(n_rows, n_rows + len(frame))
         n_rows += len(frame)
         parts = {column.name: _as_column(frame[column.name], column, path) for column in columns}
         yield pd.DataFrame(parts | {name: frame[name] for name in keep})
@@ -270,12 +271,7 @@ def _chunks(
         if separator is None:
             file = _open_parquet(path)
             _check_names(file.schema_arrow.names, names, path)
-            start = 0
-            for batch in file.iter_batches(batch_size=rows, columns=names):
-                frame = _of_arrow(batch, missing)
-                frame.index = pd.RangeIndex(start, start + len(frame))
-                start += len(frame)
-                yield frame
+            yield from (_of_arrow(batch, missing) for batch in file.iter_batches(batch_size=rows, columns=names))
             return
         dialect = _dialect(path, separator, reading)
         _check_names(dialect.names, names, path)

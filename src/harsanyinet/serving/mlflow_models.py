@@ -71,11 +71,7 @@ def _described(model: TableModel, options: dict[str, Any]) -> Iterator[dict[str,
 
 
 class ServedModel:
-    """A table's model as MLflow asks it.
-
-    Args:
-        model: A fitted estimator.
-    """
+    """A fitted estimator as MLflow asks it."""
 
     def __init__(self, model: TableModel) -> None:
         self.model = model

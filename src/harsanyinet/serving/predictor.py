@@ -56,15 +56,10 @@ class _Shares:
 
 
 class Predictor:
-    """A fitted model of a table, read from its file by `load_predictor`.
+    """A fitted model of a table, made by `load_predictor` of what its file holds.
 
     Rows are one mapping from names of columns to values (what is not named is missing), a sequence of such mappings, or
     an array (B, columns) where all columns hold numbers.
-
-    Args:
-        kind: Which estimator saved it.
-        arrays: Of the file.
-        meta: Of the file.
 
     Attributes:
         columns: Names of the columns.
