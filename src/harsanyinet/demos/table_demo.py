@@ -17,7 +17,7 @@ from scipy.special import expit
 
 from harsanyinet import HarsanyiClassifier
 from harsanyinet.datasets import DatasetNotFoundError, TableSplit, load_breast_cancer_table, load_census
-from harsanyinet.explanations.certificate import FULL_PLAYERS, verify
+from harsanyinet.explanations.certificate import FULL_PLAYERS, Certificate, verify
 from harsanyinet.explanations.explanation import Explanation
 from harsanyinet.tables.effects import strongest_pairs
 
@@ -47,8 +47,8 @@ def run_demo(out: Path, *, say: Say, seed: int = 0, quick: bool = False) -> bool
     start = time.perf_counter()
     model = HarsanyiClassifier(max_iter=30 if quick else None, random_state=seed).fit(split.train, split.y_train)
     seconds = time.perf_counter() - start
-    accuracy = float((model.predict(split.test) == split.y_test.to_numpy()).mean())
-    say(f"{len(model.trees_):,} trees in {seconds:.0f} s. Accuracy on the test rows: {100 * accuracy:.2f} %")
+    accuracy = 100 * model.score(split.test, split.y_test)
+    say(f"{len(model.trees_):,} trees in {seconds:.0f} s. Accuracy on the test rows: {accuracy:.2f} %")
 
     some = split.test[:4096]
     predict, explain = _seconds(lambda: model.decision_function(some)), _seconds(lambda: model.explain(some))
@@ -56,14 +56,7 @@ def run_demo(out: Path, *, say: Say, seed: int = 0, quick: bool = False) -> bool
         f"One pass explains {len(some):,} rows: {1e6 * explain / len(some):.1f} us each, "
         f"{explain / predict:.2f} x the bare prediction"
     )
-    certificate = verify(model, split.test, max_rows=1 if quick else 2, seed=seed)
-    tried = f"all {2**n:,} masks" if (n := split.test.shape[1]) <= FULL_PLAYERS else "sampled masks"
-    verdict = "as exact as float64 is" if certificate.passed else "NOT EXACT"
-    say(
-        f"Against brute force with real predictions over {tried} of each checked row: worst error "
-        f"{certificate.worst_error:.1e} of the largest output, {verdict}"
-    )
-
+    certificate = certified(model, split.test, "float64", say, max_rows=1 if quick else 2, seed=seed)
     rows = np.random.default_rng(seed).choice(len(split.test), min(1000, len(split.test)), replace=False)
     shown = split.test.iloc[rows]
     ex = model.explain(shown)
@@ -81,6 +74,18 @@ def run_demo(out: Path, *, say: Say, seed: int = 0, quick: bool = False) -> bool
     for command in ("predict", "explain", "verify"):
         say(f"  harsanyinet {command} {out / 'model.hnet'} {out / 'rows.csv'}")
     return certificate.passed
+
+
+def certified(model: Any, rows: Any, numbers: str, say: Say, **options: Any) -> Certificate:
+    """Checks a model that computes with such numbers by brute force, and says how exact it is."""
+    certificate = verify(model, rows, **options)
+    tried = f"all {2**n:,} masks" if (n := certificate.n_players) <= FULL_PLAYERS else "sampled masks"
+    verdict = f"as exact as {numbers} is" if certificate.passed else "NOT EXACT"
+    say(
+        f"Against brute force with real predictions over {tried} of each checked row: worst error "
+        f"{certificate.worst_error:.1e} of the largest output, {verdict}"
+    )
+    return certificate
 
 
 def describe(ex: Explanation, row: int) -> list[str]:
