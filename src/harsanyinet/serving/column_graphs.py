@@ -8,7 +8,6 @@ becomes "is the feature above this number?", with the same answer for every numb
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,31 +21,23 @@ LOWEST = float(np.finfo(np.float64).min)
 ABSENT = float("-inf")
 
 
-@dataclass(frozen=True)
-class Feature:
-    """One coded column as the graph has it: a column of numbers or categories, of a date one of its parts."""
-
-    column: Column
-    coded: int
-    """Its position among the coded columns of the model."""
-
-    def above(self, threshold: int) -> float:
-        """The number that the feature is above just where the bin is above the threshold."""
-        if threshold == 0:
-            return ABSENT
-        if self.column.kind == "category":
-            return float(threshold)
-        if threshold < self.column.first:
-            return LOWEST
-        place = threshold - self.column.first
-        return float(self.column.borders[place]) if place < len(self.column.borders) else float("inf")
+def number_above(column: Column, threshold: int) -> float:
+    """The number that a feature is above just where its bin is above the threshold."""
+    if threshold == 0:
+        return ABSENT
+    if column.kind == "category":
+        return float(threshold)
+    place = threshold - column.first
+    if place < 0:
+        return LOWEST
+    return float(column.borders[place]) if place < len(column.borders) else float("inf")
 
 
-def features_of(columns: Sequence[Column]) -> list[Feature]:
-    """The coded columns, numbers first."""
+def features_of(columns: Sequence[Column]) -> tuple[list[Column], Array]:
+    """A column for each feature (of a date one of its parts), numbers first, and where it is among the coded ones."""
     coded = [part for column in columns for part in (column.parts or [column] * column.n_codes)]
-    found = [Feature(column, i) for i, column in enumerate(coded)]
-    return sorted(found, key=lambda feature: feature.column.kind == "category")
+    order = np.argsort([column.kind == "category" for column in coded], kind="stable")
+    return [coded[i] for i in order], order
 
 
 def add_columns(graph: Graph, columns: Sequence[Column]) -> tuple[str, list[dict[str, str]]]:

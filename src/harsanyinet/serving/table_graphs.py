@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack
 
 from harsanyinet.explanations import indices
-from harsanyinet.serving.column_graphs import Feature, add_columns, add_presence, features_of
+from harsanyinet.serving.column_graphs import add_columns, add_presence, features_of, number_above
 from harsanyinet.serving.merged_tables import MergedTables, tables_of
 from harsanyinet.serving.onnx_graphs import ROWS, Graph
+from harsanyinet.tables.columns import Column
 from harsanyinet.tables.estimators import HarsanyiClassifier, HarsanyiRegressor
 from harsanyinet.tables.look_ups import LookUp
 from harsanyinet.tables.tree_games import TreeGame
@@ -47,11 +48,11 @@ def table_graph(model: TableModel, game: TreeGame, *, interactions: bool) -> tup
 
     graph = Graph()
     matrix, inputs = add_columns(graph, model.columns_)
-    features = features_of(model.columns_)
-    player_of = trees.player_of[[feature.coded for feature in features]]
-    owners = {(player, id(feature.column)) for player, feature in zip(player_of.tolist(), features, strict=True)}
+    features, order = features_of(model.columns_)
+    player_of = trees.player_of[order]
+    owners = {(player, id(column)) for player, column in zip(player_of.tolist(), features, strict=True)}
     matrix = add_presence(graph, matrix, player_of, trees.n_players, alone=len(owners) == trees.n_players)
-    places = add_places(graph, matrix, features, merged)
+    places = add_places(graph, matrix, features, np.argsort(order).tolist(), merged)
     sums = add_sums(graph, places, merged, [1, trees.n_players, len(pairs)])
     add_outputs(graph, model, game, sums, len(pairs))
     about: dict[str, Any] = {"inputs": inputs, "players": list(names), "outputs": model.output_names_}
@@ -67,16 +68,17 @@ def joined(first: LookUp, second: LookUp) -> LookUp:
     return LookUp.of(first.paths, slots, tables, first.n_slots + second.n_slots)
 
 
-def add_places(graph: Graph, matrix: str, features: Sequence[Feature], merged: MergedTables) -> str:
-    """(rows, G) int32: the cell of each table in which a row is."""
-    where = {feature.coded: i for i, feature in enumerate(features)}
+def add_places(
+    graph: Graph, matrix: str, features: Sequence[Column], where: Sequence[int], merged: MergedTables
+) -> str:
+    """(rows, G) int32: the cell of each table in which a row is; `where` says which feature a coded column is."""
     nodes: list[tuple[Any, ...]] = []
     added: list[Array] = []  # (targets, 4): tree, node, table, what is added
     for tree, (column, cuts) in enumerate(merged.cuts.items()):
         i, (tables, amounts) = where[column], map(np.array, zip(*merged.steps[column], strict=True))
         for number, (cut, above, below) in enumerate(_search(len(cuts))):
             if above:
-                nodes.append((tree, number, i, "BRANCH_GT", features[i].above(int(cuts[cut])), above, below))
+                nodes.append((tree, number, i, "BRANCH_GT", number_above(features[i], int(cuts[cut])), above, below))
                 continue
             nodes.append((tree, number, i, "LEAF", 0.0, 0, 0))
             hit = np.flatnonzero(amounts[:, cut])
