@@ -86,12 +86,12 @@ def dialect_of(path: Place, usual: str, delimiter: str | None = None, encoding: 
     chosen = delimiter or (usual if usual in fitting or not fitting else max(fitting, key=lambda d: len(rows[d][0])))
     with CheckedText(path, encoding) as text:
         names = next(row for row in csv.reader(text, delimiter=chosen) if row)
-    name, times = next(((name, n) for name, n in Counter(names).items() if name and n > 1), ("", 0))
-    if times:
-        raise ValueError(
-            f"{path} must have different column names, however: {name!r} stands there {times} times; rename or delete "
-            "one of the columns"
-        )
+    for name, times in Counter(names).items():
+        if name and times > 1:
+            raise ValueError(
+                f"{path} must have different column names, however: {name!r} stands there {times} times; rename or "
+                "delete one of the columns"
+            )
     named = tuple(name or f"Unnamed: {i}" for i, name in enumerate(names))
     return Dialect(chosen, _decimal(rows[chosen], chosen), encoding, named)
 

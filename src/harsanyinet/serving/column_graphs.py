@@ -59,20 +59,15 @@ def add_columns(graph: Graph, columns: Sequence[Column]) -> tuple[str, list[dict
                 numbers.append((part, name))
     lines = []
     if numbers:
-        lines.append(_lines_of_numbers(graph, [part for part, _ in numbers], [name for _, name in numbers]))
+        parts, inputs = zip(*numbers, strict=True)
+        each = graph.node("Reshape", graph.node("Concat", *inputs, axis=0), [len(numbers), -1])
+        known = graph.node("LessOrEqual", graph.node("Abs", each), -LOWEST)  # neither NaN nor infinity is
+        missing = np.array([[LOWEST if part.missing else ABSENT] for part in parts])
+        lines.append(graph.node("Where", known, each, missing))
     if categories:
         wide = graph.cast(graph.node("Concat", *categories, axis=0), np.float64)
         lines.append(graph.node("Reshape", wide, [len(categories), -1]))
     return graph.node("Transpose", graph.node("Concat", *lines, axis=0), perm=[1, 0]), about
-
-
-def _lines_of_numbers(graph: Graph, columns: Sequence[Column], inputs: Sequence[str]) -> str:
-    """(columns, rows): numbers, and what stands for those that are missing. What is not finite is missing."""
-    joined = graph.node("Concat", *inputs, axis=0)
-    lines = graph.node("Reshape", joined, [len(columns), -1])
-    known = graph.node("LessOrEqual", graph.node("Abs", lines), -LOWEST)  # NaN is not
-    missing = np.array([[LOWEST if column.missing else ABSENT] for column in columns])
-    return graph.node("Where", known, lines, missing)
 
 
 def _codes(graph: Graph, column: Column, text: str) -> list[str]:

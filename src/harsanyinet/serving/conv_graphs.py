@@ -78,7 +78,7 @@ def add_stem(graph: Graph, stem: nn.Module, x: str) -> str:
                 pads=[*layer.padding, *layer.padding], dilations=list(layer.dilation), group=layer.groups,
             )  # fmt: skip
         elif type(layer) is nn.MaxPool2d and (layer.padding, layer.dilation, layer.ceil_mode) == (0, 1, False):
-            kernel, stride = _pair(layer.kernel_size), _pair(layer.stride)
+            kernel, stride = (np.broadcast_to(size, 2).tolist() for size in (layer.kernel_size, layer.stride))
             x = graph.node("MaxPool", x, kernel_shape=kernel, strides=stride)
         elif type(layer) is nn.BatchNorm2d:
             x = add_norm(graph, layer, x, (-1, 1, 1))
@@ -173,7 +173,3 @@ def _affine(norm: nn.BatchNorm2d) -> tuple[Array, Array]:
     scale = scale if norm.weight is None else scale * numbers(norm.weight)
     shift = -numbers(norm.running_mean) * scale
     return scale, shift if norm.bias is None else shift + numbers(norm.bias)
-
-
-def _pair(size: Any) -> list[int]:
-    return [size, size] if isinstance(size, int) else list(size)

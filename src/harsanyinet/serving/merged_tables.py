@@ -67,21 +67,20 @@ class MergedTables:
         cuts = {column: np.array(sorted(own)) for column, own in sorted(asked.items())}
         parts = [_added_up(look_up.paths, per_tree, group, n_outputs) for group in groups]
         width = max(len(sums) for sums, _ in parts)
+        ends = np.cumsum([len(table) for _, table in parts])
+        starts = np.append(0, ends[:-1]).astype(np.int32)
         numbers = np.full((len(groups), width), -1)
-        cells = np.zeros((sum(len(table) for _, table in parts), width, n_outputs))
+        cells = np.zeros((ends[-1], width, n_outputs))
         steps: dict[int, list[tuple[int, Array]]] = {column: [] for column in cuts}
-        starts, at = [], 0
         for g, (group, (sums, table)) in enumerate(zip(groups, parts, strict=True)):
             numbers[g, : len(sums)] = sums
-            cells[at : at + len(table), : len(sums)] = table
-            starts.append(at)
-            at += len(table)
+            cells[starts[g] : ends[g], : len(sums)] = table
             stride = len(table)
             for column, own in group.asked.items():
                 stride //= len(own) + 1
                 digit = np.searchsorted(sorted(own), np.append(0, cuts[column] + 1))
                 steps[column].append((g, digit * stride))
-        return cls(cuts, steps, np.array(starts, dtype=np.int32), cells, numbers)
+        return cls(cuts, steps, starts, cells, numbers)
 
 
 def tables_of(look_up: LookUp) -> list[tuple[Array, Array]]:

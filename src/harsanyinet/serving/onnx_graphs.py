@@ -38,13 +38,9 @@ class Graph:
         self._outputs: list[Any] = []
 
     def input(self, wanted: str, dtype: Any, dims: Dims, default: Array | None = None) -> str:
-        """A new input; returns its name, which differs from the wanted one where that is taken.
+        """A new input of text (str) or a type of numpy; returns its name, another than wanted where that is taken.
 
-        Args:
-            wanted: The name; a reserved one for an input with a default.
-            dtype: Of numpy; str for text.
-            dims: Sizes, or names of sizes that may vary.
-            default: What the input is where it is not given; none if it must be.
+        One with a default need not be given, and has a reserved name; `dims` are sizes, or names of those that vary.
         """
         name = self._free(wanted or "column", always=False) if default is None else wanted
         self._inputs.append(self._described(name, dtype, dims))
@@ -54,14 +50,9 @@ class Graph:
 
     def node(self, operator: str, *inputs: Any, domain: str = "", **attributes: Any) -> str:
         """What an operator of a domain, with its attributes, makes of values by their names, or of constant arrays."""
-        return self.nodes(operator, *inputs, n=1, domain=domain, **attributes)[0]
-
-    def nodes(self, operator: str, *inputs: Any, n: int, domain: str = "", **attributes: Any) -> list[str]:
-        """As `node`, of an operator with n results."""
-        names = [self._free(operator.lower()) for _ in range(n)]
-        given = [self._named(value) for value in inputs]
-        self._nodes.append(self.onnx.helper.make_node(operator, given, names, domain=domain, **attributes))
-        return names
+        name, given = self._free(operator.lower()), [self._named(value) for value in inputs]
+        self._nodes.append(self.onnx.helper.make_node(operator, given, [name], domain=domain, **attributes))
+        return name
 
     def cast(self, value: str, dtype: Any) -> str:
         """A value in another type of numpy."""

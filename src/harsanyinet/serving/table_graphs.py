@@ -143,8 +143,8 @@ def add_sums(graph: Graph, places: str, merged: MergedTables, parts: Sequence[in
     sums = graph.node("MatMul", graph.node("Reshape", lines, [-1, len(owner)]), to)
     if k > 1:
         sums = graph.node("Transpose", graph.node("Reshape", sums, [-1, k, total]), perm=[0, 2, 1])
-    used = [part for part in parts if part]
-    return graph.nodes("Split", sums, used, n=len(used), axis=1)
+    ends = np.cumsum(parts).tolist()
+    return [graph.node("Slice", sums, [end - n], [end], [1]) for n, end in zip(parts, ends, strict=True)]
 
 
 def _lists(owner: Array) -> tuple[Array, Array]:
@@ -193,14 +193,9 @@ def add_classes(graph: Graph, classes: Array, raw: str, one: bool) -> None:
     else:
         shares = graph.node("Softmax", raw, axis=1)
         chosen = graph.node("ArgMax", raw, axis=1, keepdims=0)
-    known = labels_of(classes)
+    known = np.array([str(label) for label in classes], dtype=object)
+    if classes.dtype.kind in "iubf":  # in a type that ONNX has
+        known = classes.astype({"b": np.bool_, "f": np.float64}.get(classes.dtype.kind, np.int64))
     label = graph.node("Gather", known, chosen, axis=0)
     graph.output("label", label, str if known.dtype == object else known.dtype, [ROWS])
     graph.output("probabilities", shares, np.float64, [ROWS, len(classes)])
-
-
-def labels_of(classes: Array) -> Array:
-    """Labels in a type that ONNX has: whole numbers, doubles, booleans, or text."""
-    if classes.dtype.kind in "iubf":
-        return classes.astype({"b": np.bool_, "f": np.float64}.get(classes.dtype.kind, np.int64))
-    return np.array([str(label) for label in classes], dtype=object)
