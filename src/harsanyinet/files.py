@@ -20,6 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+Place = str | os.PathLike[str]
+Arrays = Mapping[str, NDArray[Any]]
+
 _FORMAT = "harsanyinet"
 VERSION = "1"
 _DTYPES = {
@@ -33,7 +36,7 @@ class ModelFileError(ValueError):
     """A file is not what was asked for: foreign, damaged, of another kind or of another version of the format."""
 
 
-def check_place(path: str | os.PathLike[str], inputs: Sequence[str | os.PathLike[str]] = ()) -> Path:
+def check_place(path: Place, inputs: Sequence[Place] = ()) -> Path:
     """Where a file at `path` would really be, through links; one sentence when it cannot be written there.
 
     Asked before a long computation, it saves finding out afterwards.
@@ -72,7 +75,7 @@ def check_place(path: str | os.PathLike[str], inputs: Sequence[str | os.PathLike
 
 
 @contextmanager
-def placed(path: str | os.PathLike[str]) -> Iterator[Path]:
+def placed(path: Place) -> Iterator[Path]:
     """Gives a path to write a file to that moves to `path` when the block ends, and vanishes when it fails.
 
     A new file gets the usual permissions, a replaced one keeps its own, and a symbolic link is written through. A
@@ -93,15 +96,13 @@ def placed(path: str | os.PathLike[str]) -> Iterator[Path]:
         beside.replace(target)
 
 
-def write_beside(path: str | os.PathLike[str], data: bytes) -> None:
+def write_beside(path: Place, data: bytes) -> None:
     """Writes a file whole or not at all: beside its place first, then moved there in one step, as `placed` does."""
     with placed(path) as beside:
         beside.write_bytes(data)
 
 
-def save_arrays(
-    path: str | os.PathLike[str], kind: str, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, object]
-) -> None:
+def save_arrays(path: Place, kind: str, arrays: Arrays, meta: Mapping[str, object]) -> None:
     """Saves arrays and JSON in one safetensors file.
 
     Args:
@@ -123,12 +124,12 @@ def save_arrays(
     write_beside(path, data)
 
 
-def fingerprint(kind: str, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, object]) -> str:
+def fingerprint(kind: str, arrays: Arrays, meta: Mapping[str, object]) -> str:
     """The SHA-256 that a file of these arrays and this meta carries."""
     return checksum(kind, _strict_json(meta), _ready(arrays))
 
 
-def load_arrays(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+def load_arrays(path: Place, kind: str) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Reads back what `save_arrays` wrote, after checking it; nothing in the file is run.
 
     Args:
@@ -145,9 +146,7 @@ def load_arrays(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, NDAr
     return load_any(path, kind, (kind,))[1:]
 
 
-def load_any(
-    path: str | os.PathLike[str], what: str, kinds: Sequence[str]
-) -> tuple[str, dict[str, NDArray[Any]], dict[str, Any]]:
+def load_any(path: Place, what: str, kinds: Sequence[str]) -> tuple[str, dict[str, NDArray[Any]], dict[str, Any]]:
     """As `load_arrays`, for a file that may hold one of several `kinds`, which `what` names together.
 
     Returns:
@@ -196,7 +195,7 @@ def load_any(
     raise damaged
 
 
-def _ready(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+def _ready(arrays: Arrays) -> dict[str, NDArray[Any]]:
     """Arrays as they stand in a file: little-endian, in C order."""
     ready: dict[str, NDArray[Any]] = {}
     for name, array in arrays.items():
@@ -236,7 +235,7 @@ def _a(kind: str) -> str:
     return f"an {kind}" if kind[:1] in tuple("aeiou") else f"a {kind}"
 
 
-def checksum(kind: str, text: str, arrays: Mapping[str, NDArray[Any]]) -> str:
+def checksum(kind: str, text: str, arrays: Arrays) -> str:
     """Of all that a file says."""
     digest = hashlib.sha256(json.dumps([kind, text]).encode())
     for name in sorted(arrays):

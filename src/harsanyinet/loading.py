@@ -6,16 +6,16 @@ imported: a table's model needs no torch. No pickle; loading runs no code from a
 
 from __future__ import annotations
 
-from os import PathLike
 from typing import Any
 
 import harsanyinet
 from harsanyinet import files
+from harsanyinet.files import Place
 
 KINDS = ("HarsanyiClassifier", "HarsanyiRegressor", "HarsanyiMLP", "HarsanyiCNN", "HarsanyiImageClassifier")
 
 
-def save(model: Any, path: str | PathLike[str]) -> None:
+def save(model: Any, path: Place) -> None:
     """Writes a network or a fitted estimator to one file, beside an old one and then in its place."""
     kind = type(model).__name__
     if kind not in KINDS or type(model) is not getattr(harsanyinet, kind):
@@ -23,7 +23,7 @@ def save(model: Any, path: str | PathLike[str]) -> None:
     model.save(path)
 
 
-def load(path: str | PathLike[str]) -> Any:
+def load(path: Place) -> Any:
     """Reads what `save` wrote: a network, in evaluation mode and on the CPU, or a fitted estimator.
 
     Raises:

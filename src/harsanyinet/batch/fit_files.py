@@ -14,7 +14,7 @@ import pandas as pd
 
 from harsanyinet import files
 from harsanyinet.batch.tablefiles import STANDARD, Reading, odd_values, read_table, seekable
-from harsanyinet.batch.textfiles import Place
+from harsanyinet.files import Place
 from harsanyinet.tables.estimators import HarsanyiClassifier, HarsanyiRegressor
 from harsanyinet.tables.frames import ColumnWarning
 
@@ -76,9 +76,7 @@ def fit_file(
         target: The column to predict; rows without it are left out.
         out: The model file.
         task: What to fit; "auto" asks `decide_task`, and takes a `loss` among the settings for regression.
-        missing: What stands for a missing value in the file, such as "?".
-        delimiter: Between two cells; by default found out.
-        encoding: Of a text file; by default UTF-8.
+        missing, delimiter, encoding: How to read the file, see `Reading`.
         drop: Columns to leave out.
         ids: Columns that name the rows, and are left out too.
         say: Takes remarks, one line each.

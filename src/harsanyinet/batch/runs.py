@@ -25,8 +25,8 @@ from harsanyinet.batch.tablefiles import (
     seekable,
     writing_table,
 )
-from harsanyinet.batch.textfiles import Place
 from harsanyinet.explanations.certificate import Certificate, verify
+from harsanyinet.files import Place
 from harsanyinet.progress import bar
 from harsanyinet.tables.columns import Column, code_frame
 from harsanyinet.tables.estimators import HarsanyiClassifier
@@ -80,11 +80,8 @@ def explain_file(
     is one such group for each, `<output>: <column>`.
 
     Args:
-        model: As for `predict_file`, like all but the game.
-        data: The rows.
-        out: Where the values go.
+        model, data, out, **options: As for `predict_file`.
         game: What happens to columns outside a coalition: they are missing, or averaged over the training rows.
-        **options: See `Streaming`.
     """
     return _stream(partial(_explained, game=game), "explaining", model, data, out, **options)
 
@@ -95,11 +92,10 @@ def score_file(
     """How good a model is on the rows of a file whose target is known, by name.
 
     Args:
-        model: As for `predict_file`.
-        data: The rows.
+        model, data: As for `predict_file`.
         target: The column that holds the truth; rows without it are left out.
-        say: Takes remarks.
-        **reading: How to read the data.
+        say: Takes remarks, one line each.
+        **reading: See `Reading`.
 
     Returns:
         For classes log-loss, accuracy and, for two of them, AUC; for numbers RMSE and R2, or the loss that was fitted;
@@ -144,8 +140,8 @@ def verify_file(
         rows: A table with column names for an estimator; a CSV of plain numbers without names for a network.
         max_rows: How many rows are tried.
         double: Converts a network to float64 first; a table's model computes in float64 anyway.
-        say: Takes remarks.
-        **reading: How to read a table with names.
+        say: Takes remarks, one line each.
+        **reading: See `Reading`, for a table with names.
     """
     loaded = loading.load(model)
     with seekable(rows) as path:
@@ -283,9 +279,8 @@ def _predicted(model: TableModel, frame: Any) -> pd.DataFrame:
         columns = {f"probability of {label}": shares[:, i] for i, label in enumerate(model.classes_)}
         return pd.DataFrame({"prediction": model.classes_[shares.argmax(1)], **columns})
     predictions = model.predict(frame)
-    if predictions.ndim == 1:
-        return pd.DataFrame({"prediction": predictions})
-    return pd.DataFrame(predictions, columns=[f"prediction of {name}" for name in model.output_names_])
+    several = [f"prediction of {name}" for name in model.output_names_]
+    return pd.DataFrame(predictions, columns=["prediction"] if predictions.ndim == 1 else several)
 
 
 def _explained(model: TableModel, frame: Any, game: Game) -> pd.DataFrame:

@@ -23,7 +23,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from harsanyinet import files
-from harsanyinet.batch.textfiles import CheckedText, Dialect, Place, dialect_of, is_zipped
+from harsanyinet.batch.textfiles import CheckedText, Dialect, dialect_of, is_zipped
+from harsanyinet.files import Place
 from harsanyinet.tables.columns import Column
 from harsanyinet.tables.frames import as_texts, pick_columns
 

@@ -9,11 +9,11 @@ import io
 import re
 from collections import Counter
 from dataclasses import dataclass
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
-Place = str | PathLike[str]
+from harsanyinet.files import Place
+
 _DELIMITERS = ",;\t|"
 _SAMPLE = 65_536  # characters
 _WITH_COMMA, _WITH_POINT = re.compile(r"\s*[-+]?\d+,(\d+)\s*"), re.compile(r"\s*[-+]?\d*\.\d+\s*")

@@ -13,17 +13,7 @@ from harsanyinet.plots import maps
 
 
 def run_image_demo(out: Path, *, say: Say, seed: int = 0, quick: bool = False) -> bool:
-    """Runs the demonstration on images and writes its maps and model to a folder.
-
-    Args:
-        out: The folder, created if absent.
-        say: Takes the lines for the reader.
-        seed: Of the model.
-        quick: One epoch, to see that it runs.
-
-    Returns:
-        Whether the values are exact.
-    """
+    """Runs the demonstration on images and writes its maps and model to a folder; as `run_demo`, quick in one epoch."""
     out.mkdir(parents=True, exist_ok=True)
     data = load_digit_images()
     say(f"Data: {data.name}, {len(data.train):,} images to train on and {len(data.test):,} to test ({data.source})")

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from os import PathLike
 from typing import Any
 
 from harsanyinet import __version__, files, loading
 from harsanyinet.explanations.certificate import Certificate, verify
+from harsanyinet.files import Place
 from harsanyinet.tables.estimators import HarsanyiClassifier, HarsanyiRegressor
 from harsanyinet.tables.tree_games import GameName
 
-Place = str | PathLike[str]
 _NETWORKS = ("HarsanyiMLP", "HarsanyiCNN", "HarsanyiImageClassifier")
 _OUTSIDE = {
     "missing": "absent: brute force over the input `present` gives the same",

@@ -9,7 +9,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ import pandas as pd
 
 from harsanyinet import __version__, loading
 from harsanyinet.extras import need_package
+from harsanyinet.files import Place
 from harsanyinet.tables.estimators import HarsanyiClassifier, HarsanyiRegressor
 
 TableModel = HarsanyiClassifier | HarsanyiRegressor
@@ -25,7 +25,7 @@ OUTPUTS = ("prediction", "probabilities", "raw", "shapley")
 """What `params={"output": ...}` may ask for."""
 
 
-def save_mlflow(model: TableModel, path: str | PathLike[str], **options: Any) -> None:
+def save_mlflow(model: TableModel, path: Place, **options: Any) -> None:
     """Writes a folder that `mlflow.pyfunc.load_model` reads.
 
     Args:

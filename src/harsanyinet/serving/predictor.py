@@ -7,7 +7,6 @@ is left out is scikit-learn's interface, frames, and the compiled loops that pay
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from os import PathLike
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from harsanyinet import files
+from harsanyinet.files import Place
 from harsanyinet.tables import columns as coding
 from harsanyinet.tables.look_ups import LookUp
 from harsanyinet.tables.players import Players
@@ -122,7 +122,7 @@ class Predictor:
 
         Args:
             rows: See above.
-            present: Who is there.
+            present: As for `raw_outputs`.
             game: "missing" or "marginal", as in the estimator's `explain`.
         """
         own = self._game(game)
@@ -171,7 +171,7 @@ def _dropped(numbers: Array) -> Array:
     return np.asarray(numbers[..., 0] if numbers.shape[-1] == 1 else numbers)
 
 
-def load_predictor(path: str | PathLike[str]) -> Predictor:
+def load_predictor(path: Place) -> Predictor:
     """Reads the file of a fitted `HarsanyiClassifier` or `HarsanyiRegressor`. Needs numpy and nothing else.
 
     Raises:
