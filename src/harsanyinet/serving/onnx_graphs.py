@@ -37,16 +37,21 @@ class Graph:
         self._inputs: list[Any] = []
         self._outputs: list[Any] = []
 
-    def input(self, wanted: str, dtype: Any, dims: Dims, default: Array | None = None) -> str:
+    def input(self, wanted: str, dtype: Any, dims: Dims) -> str:
         """A new input of text (str) or a type of numpy; returns its name, another than wanted where that is taken.
 
-        One with a default need not be given, and has a reserved name; `dims` are sizes, or names of those that vary.
+        Dimensions are sizes, or names of those that vary.
         """
-        name = self._free(wanted or "column", always=False) if default is None else wanted
+        name = self._free(wanted or "column", always=False)
         self._inputs.append(self._described(name, dtype, dims))
-        if default is not None:
-            self._constants.append(self.onnx.numpy_helper.from_array(default, name))
         return name
+
+    def present(self, n_players: int) -> str:
+        """The optional input `present`, (rows, players) or (1, players) bool: everybody, if it is not given."""
+        everybody = np.ones((1, n_players), dtype=bool)
+        self._constants.append(self.onnx.numpy_helper.from_array(everybody, "present"))
+        self._inputs.append(self._described("present", np.bool_, ["rows of present", n_players]))
+        return "present"
 
     def node(self, operator: str, *inputs: Any, domain: str = "", **attributes: Any) -> str:
         """What an operator of a domain, with its attributes, makes of values by their names, or of constant arrays."""
