@@ -288,7 +288,7 @@ def _explained(model: TableModel, frame: Any, game: Game) -> pd.DataFrame:
     names, outputs, n_rows = ex.feature_names, ex.output_names, len(frame)
     total = f"log-odds of {outputs[0]}" if isinstance(model, HarsanyiClassifier) and len(outputs) == 1 else "output"
     base = np.broadcast_to(ex.base_values.reshape(-1), (n_rows, 1, len(outputs)))
-    parts = [base, ex.values.reshape(n_rows, len(names), -1), ex.outputs.reshape(n_rows, 1, -1)]
+    parts = [base, ex.values.reshape(n_rows, len(names), -1), ex.outputs.reshape(n_rows, 1, -1)]  # (B, columns, K)
     columns = [
         f"{output}: {name}" if len(outputs) > 1 else name
         for output in outputs

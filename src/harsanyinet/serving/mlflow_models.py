@@ -111,11 +111,11 @@ class ServedModel:
         while base_value in names:
             base_value += "_"
         base = np.broadcast_to(ex.base_values.reshape(-1), (n_rows, 1, len(outputs)))
-        table = np.concatenate([ex.values.reshape(n_rows, len(names), -1), base], axis=1)  # (B, P + 1, K)
+        table = np.concatenate([ex.values.reshape(n_rows, len(names), len(outputs)), base], axis=1)  # (B, P + 1, K)
         columns = [
             f"{output}: {name}" if len(outputs) > 1 else name for output in outputs for name in (*names, base_value)
         ]
-        return pd.DataFrame(table.swapaxes(1, 2).reshape(n_rows, -1), index, columns)
+        return pd.DataFrame(table.swapaxes(1, 2).reshape(n_rows, len(columns)), index, columns)
 
 
 def _load_pyfunc(data_path: str) -> ServedModel:
