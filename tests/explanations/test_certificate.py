@@ -164,6 +164,6 @@ def test_trees(n):
     assert certificate.tolerance == 1e-12
     assert certificate.n_units == (len(model.trees_),)
     model = pickle.loads(pickle.dumps(model))  # without the tables that are planned already
-    neighbours = (model.trees_.axis_players + 1) % n  # each tree claims those beside its own
-    model.trees_ = dataclasses.replace(model.trees_, axis_players=neighbours)
+    shapes = [dataclasses.replace(s, players=(s.players + 1) % n) for s in model.trees_.shapes]  # those beside its own
+    model.trees_ = dataclasses.replace(model.trees_, shapes=tuple(shapes))
     assert failures(verify(model, x[:3])) >= {PLAYERS, VALUE, SHAPLEY} | ({SETS} if n == 20 else set())

@@ -106,3 +106,5 @@ def test_wrong_shapes(ex):
         plot_maps(ex, IMAGES[:1], cells=(2, 3))
     with pytest.raises(ValueError, match=r"image must be \(height, width\).*, however: \(12,\)"):
         plot_map(ex, IMAGES[0, 0, :, 0], cells=(2, 3))
+    with pytest.raises(ValueError, match="at least one row, however: the explanation has 0 rows"):
+        plot_map(ex[:0], IMAGES[0], cells=(2, 3))

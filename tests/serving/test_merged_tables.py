@@ -48,11 +48,11 @@ def test_they_say_what_the_trees_say(seed, most, monkeypatch):
     merged = MergedTables.of(look_up, 2)
     bins = np.random.default_rng(1).integers(0, 11, (5, 60)).astype(np.uint8)
     bins[1:3, ~(bins[1:3] > 0).all(0)] = 0  # columns of one player are absent together
-    silent = sum(trees.values[trees.states_of(t)][0] for t in range(len(trees)) if not len(trees.shape(t).columns))
+    silent = sum(own[0] for shape, own in zip(trees.shapes, trees.tables, strict=True) if not len(shape.columns))
     found = read(merged, bins, 1)[:, 0] + silent
     np.testing.assert_allclose(found, trees.outputs(bins), atol=1e-12)
     assert len(merged.starts) < len(trees)
-    assert merged.cells.size <= max(most, sum(trees.shape(t).n_states for t in range(len(trees))) * 2 * 2)
+    assert merged.cells.size <= max(most, len(trees.values) * 2 * 2)
 
 
 def test_more_room_means_fewer_tables(monkeypatch):

@@ -69,12 +69,12 @@ def boosted(given: Table, kind: str = "squared", seed: int = 0, n_threads: int =
 
 def digits_of(trees: Trees, t: int) -> np.ndarray:
     """(axes, states)."""
-    return np.array(np.unravel_index(np.arange(trees.shape(t).n_states), trees.shape(t).sizes))
+    return np.array(np.unravel_index(np.arange(trees.shapes[t].n_states), trees.shapes[t].sizes))
 
 
 def each_tree(trees: Trees):
     for t in range(len(trees)):
-        yield trees.shape(t), trees.values[trees.states_of(t)], digits_of(trees, t)
+        yield trees.shapes[t], trees.tables[t], digits_of(trees, t)
 
 
 # What holds for every tree
@@ -105,13 +105,8 @@ def test_the_all_absent_state_is_zero_in_every_tree(kind, copies, absent):
 def test_outputs_of_full_rows_do_not_depend_on_anything_absent(kind):
     given = table(kind)
     trees = boosted(given, kind).finish()
-    spoilt = trees.values.copy()
-    for t in range(len(trees)):
-        spoilt[trees.states_of(t)][trees.shape(t).has_absent] = np.nan
-    other = Trees.of(
-        trees.player_of, trees.base, [trees.shape(t) for t in range(len(trees))],
-        [spoilt[trees.states_of(t)] for t in range(len(trees))],
-    )  # fmt: skip
+    absent = np.concatenate([shape.has_absent for shape in trees.shapes])
+    other = replace(trees, values=np.where(absent[:, None], np.nan, trees.values))
     np.testing.assert_array_equal(other.outputs(given.bins), trees.outputs(given.bins))
 
 
@@ -153,10 +148,10 @@ def test_the_end_moves_only_what_is_said_without_some_players(kind):
     after = booster.finish()
     assert len(after) > len(before)
     for t in range(n):
-        full = ~before.shape(t).has_absent
-        np.testing.assert_array_equal(after.values[after.states_of(t)][full], before.values[before.states_of(t)][full])
+        full = ~before.shapes[t].has_absent
+        np.testing.assert_array_equal(after.tables[t][full], before.tables[t][full])
     for t in range(n, len(after)):
-        assert not after.values[after.states_of(t)][~after.shape(t).has_absent].any()
+        assert not after.tables[t][~after.shapes[t].has_absent].any()
     np.testing.assert_array_equal(after.outputs(given.bins), before.outputs(given.bins))
     fresh, loss = drawn(1), LOSSES[kind]
     present = np.arange(5) > 0
@@ -260,7 +255,7 @@ def test_trees_learn_and_subsets_mean_something(kind):
 
 
 def questions_of(trees: Trees, t: int) -> list[tuple[int, int]]:
-    shape = trees.shape(t)
+    shape = trees.shapes[t]
     return list(zip(shape.columns.tolist(), shape.thresholds.tolist(), strict=True))
 
 
@@ -379,8 +374,7 @@ def test_a_row_of_weight_two_is_the_row_twice(kind):
     often = replace(given, weight=np.ones(300)).take(rows)
     a, b = boosted(heavy, kind, **settings).trees(), boosted(often, kind, **settings).trees()
     assert len(a) == len(b)
-    assert a.level_columns.tolist() == b.level_columns.tolist()
-    assert a.level_thresholds.tolist() == b.level_thresholds.tolist()
+    assert [shape.questions for shape in a.shapes] == [shape.questions for shape in b.shapes]
     scale = np.abs(a.values).max()
     np.testing.assert_allclose(a.values, b.values, 0, 1e-10 * scale)
     np.testing.assert_allclose(a.base, b.base, 1e-12, 1e-12)
@@ -396,8 +390,7 @@ def test_the_same_bits_at_one_and_two_threads(kind, monkeypatch):
     given = table(kind, 1050, absent=0.1)
     one, two, three = (boosted(given, kind, n_threads=n).finish() for n in (1, 2, 3))
     for other in (two, three):
-        np.testing.assert_array_equal(one.level_columns, other.level_columns)
-        np.testing.assert_array_equal(one.level_thresholds, other.level_thresholds)
+        assert [shape.questions for shape in one.shapes] == [shape.questions for shape in other.shapes]
         np.testing.assert_array_equal(one.values, other.values)
 
 
@@ -419,7 +412,7 @@ def test_an_earlier_stop_has_the_same_first_trees():
 
 
 def players_of_trees(trees: Trees) -> list[set[int]]:
-    return [set(trees.shape(t).players.tolist()) for t in range(len(trees))]
+    return [set(shape.players.tolist()) for shape in trees.shapes]
 
 
 @pytest.mark.parametrize("max_players", [1, 2, 3, 5])
@@ -434,8 +427,7 @@ def test_no_tree_has_more_players_than_it_may(max_players):
 @pytest.mark.parametrize("depth", [1, 2, 4])
 def test_no_tree_asks_more_than_its_depth(depth):
     trees = boosted(table(), depth=depth).finish()
-    asked = np.diff(trees.level_ends, prepend=0)
-    assert asked.max() == depth
+    assert max(len(shape.columns) for shape in trees.shapes) == depth
 
 
 def test_trees_end_where_a_question_gains_less_than_it_must():
@@ -483,13 +475,12 @@ def test_a_share_of_the_columns_for_each_tree():
 def falls(trees: Trees, column: int, sign: int) -> float:
     """The deepest fall along a column in any tree, whatever the answers and absences of the others."""
     worst = 0.0
-    for t in range(len(trees)):
-        shape = trees.shape(t)
+    for shape, values in zip(trees.shapes, trees.tables, strict=True):
         asked = shape.columns == column
         if not asked.any():
             continue
         axis = int(shape.axes[asked][0])
-        table = trees.values[trees.states_of(t)].reshape(*shape.sizes, -1)
+        table = values.reshape(*shape.sizes, -1)
         along = np.moveaxis(table, axis, 0)[1:]  # absent against present is free
         worst = min(worst, float((sign * np.diff(along, axis=0)).min(initial=0.0)))
     return worst
@@ -684,7 +675,7 @@ def test_a_share_of_many_players_is_one_of_those_worth_asking_about():
         weight=np.ones(500), monotone=np.zeros(50, dtype=np.int64), useful=useful,
     )  # fmt: skip
     wide, narrow = (boosted(given, n_trees=5, noise=0.0, copies=0, column_share=share).trees() for share in (0.1, 0.04))
-    assert [wide.shape(t).players.tolist() for t in range(5)] == [[7, 20, 41]] * 5  # five players may be asked about
+    assert [wide.shapes[t].players.tolist() for t in range(5)] == [[7, 20, 41]] * 5  # five players may be asked about
     for t in range(len(narrow)):
-        assert len(narrow.shape(t).players) == 2
-        assert set(narrow.shape(t).players) <= {7, 20, 41}
+        assert len(narrow.shapes[t].players) == 2
+        assert set(narrow.shapes[t].players) <= {7, 20, 41}

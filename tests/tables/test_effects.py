@@ -102,8 +102,7 @@ def asked_about(model, name, together):
     """The borders of a column that trees with all of these columns ask about."""
     names, found = [column.name for column in model.columns_], set()
     column = model.columns_[names.index(name)]
-    for t in range(len(model.trees_)):
-        shape = model.trees_.shape(t)
+    for shape in model.trees_.shapes:
         if together <= {names[player] for player in shape.players}:
             for code, threshold in zip(shape.columns, shape.thresholds, strict=True):
                 if names[model.trees_.player_of[code]] == name and threshold >= column.first:

@@ -163,7 +163,7 @@ def test_a_file_whose_parts_do_not_fit_is_refused(tmp_path):
     for name, change in (
         ("trees.values", lambda a: a[:-1]),
         ("trees.player_of", lambda a: a[::-1].copy()),
-        ("trees.level_columns", lambda a: a + 100),
+        ("trees.columns", lambda a: a + 100),
         ("borders", lambda a: a[:-5]),
     ):
         files.save_arrays(tmp_path / "bad.hnet", "HarsanyiRegressor", arrays | {name: change(arrays[name])}, meta)

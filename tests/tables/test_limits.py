@@ -79,7 +79,7 @@ def test_names_numbers_and_masks():
 
 
 def test_signs():
-    assert monotone_signs(None, PLAYERS).tolist() == [0] * 5
+    assert monotone_signs(None, NAMES).tolist() == [0] * 5
     assert monotone_signs({"b": 1, 3: -1, "c": 0}, NAMES).tolist() == [0, 1, 0, -1, 0]
     assert monotone_signs([0, 1, -1, 0, 0], NAMES).tolist() == [0, 1, -1, 0, 0]
     assert monotone_signs(np.array([0, 1, -1, 0, 0]), NAMES).tolist() == [0, 1, -1, 0, 0]

@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harsanyinet.tables import kernels
+from harsanyinet.tables.boost_inputs import Rows
+from harsanyinet.tables.boosting import derive
 from harsanyinet.tables.history import History, scores_of
 from harsanyinet.tables.losses import NAMES, Loss, quantiles_by_state, weighted_quantile
 
@@ -56,7 +58,7 @@ def one_by_hand(loss: Loss, output: list[float], y: list[float]) -> float:
 
 def derivatives(loss: Loss, output, y, weight) -> tuple[np.ndarray, np.ndarray]:
     gradient, curvature = np.empty_like(output), np.empty_like(output)
-    kernels.gradients(loss.code, loss.quantile or 0.5, 0, len(output), output, y, weight, gradient, curvature)
+    kernels.gradients(loss.code, loss.quantile or 0.5, output, y, weight, gradient, curvature)
     return gradient, curvature
 
 
@@ -126,10 +128,10 @@ def test_quantiles_are_not_mixed():
 def test_gradients_of_some_rows_leave_the_others_alone(name):
     output, y, weight = rows(name, 30)
     whole = derivatives(LOSSES[name], output, y, weight)
-    gradient, curvature = np.full_like(output, 7.0), np.full_like(output, 7.0)
-    loss = LOSSES[name]
-    kernels.gradients(loss.code, loss.quantile or 0.5, 10, 20, output, y, weight, gradient, curvature)
-    for part, all_of_it in zip((gradient, curvature), whole, strict=True):
+    some = Rows(np.empty((0, 30), dtype=np.uint8), y, weight, output)
+    some.gradient[:] = some.curvature[:] = 7.0
+    derive(LOSSES[name], some, slice(10, 20))
+    for part, all_of_it in zip((some.gradient, some.curvature), whole, strict=True):
         np.testing.assert_array_equal(part[10:20], all_of_it[10:20])
         assert (part[:10] == 7).all()
         assert (part[20:] == 7).all()

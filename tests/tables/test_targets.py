@@ -100,10 +100,11 @@ def test_large_and_tiny_targets(y):
     np.testing.assert_allclose(found, y, 0, 0.1 * np.ptp(y))
 
 
-def test_a_target_moved_and_stretched_moves_and_stretches_the_model():
+@pytest.mark.parametrize("shift", [1e6, 1e9])
+def test_a_target_moved_and_stretched_moves_and_stretches_the_model(shift):
     frame = mixed()
     y = in_pairs(frame)
-    a, b = regressor().fit(frame, y), regressor().fit(frame, 1e6 + 1000 * y)
+    a, b = regressor().fit(frame, y), regressor().fit(frame, shift + 1000 * y)
     scale = 1000 * np.abs(y).max()
     np.testing.assert_allclose(b.explain(frame).values, 1000 * a.explain(frame).values, 0, 1e-7 * scale)
 

@@ -191,7 +191,7 @@ def test_predictions_by_numpy_and_by_kernels(n_rows, absent):
 
     p = look_up.paths
     kernels.look_up(
-        rows, 0, n_rows, p.first, p.ends, p.columns, p.thresholds, p.steps, look_up.slot_ends, look_up.slots,
+        rows, 0, n_rows, p.ends, p.columns, p.thresholds, p.steps, look_up.slot_ends, look_up.slots,
         look_up.starts, p.n_states, look_up.table, out,
     )  # fmt: skip
     np.testing.assert_array_equal(out, by_numpy)  # the same sums in the same order: equal to the bit
@@ -299,12 +299,12 @@ def test_an_error_in_a_thread_is_raised():
 @given(cases)
 def test_paths_lead_to_states(case):
     trees = case.trees
-    shapes = [trees.shape(t) for t in range(len(trees))]
-    every = Paths.to_all(shapes)
+    shapes = trees.shapes
+    every = Paths.of(shapes)
     found = np.array([every.states_of(row) for row in case.rows.T]).T
     assert found.tolist() == [trees.states(case.rows, t).tolist() for t in range(len(trees))]
     full = random_bins(np.random.default_rng(0), case.player_of, 5, 0.0)
-    found = np.array([Paths.to_full(shapes).states_of(row) for row in full.T]).T
+    found = np.array([Paths.of(shapes, full=True).states_of(row) for row in full.T]).T
     for t, shape in enumerate(shapes):
         among = np.cumsum(~shape.has_absent) - 1  # the number of a state among those with nobody absent
         assert found[t].tolist() == among[trees.states(full, t)].tolist()

@@ -40,14 +40,24 @@ def places() -> Iterator[tuple[str, Path]]:
 
 def find_files(folder: str, md5: Mapping[str, str]) -> tuple[dict[str, bytes], str] | None:
     """Contents of the files named by ``md5``, plain or gzipped, from the first place whose folder holds them all."""
-    for source, place in places():
-        present = {
-            name: [path for path in (place / folder / f"{name}.gz", place / folder / name) if path.is_file()]
-            for name in md5
-        }
-        if all(present.values()):
-            return {name: _read(paths[0], md5[name]) for name, paths in present.items()}, source
-    return None
+    found = ((read_files(place / folder, md5), source) for source, place in places())
+    return next(((contents, source) for contents, source in found if contents), None)
+
+
+def read_files(folder: Path, md5: Mapping[str, str]) -> dict[str, bytes] | None:
+    """Contents of the files named by ``md5``, plain or gzipped, when the folder holds them all."""
+    contents = {}
+    paths = {name: [path for path in (folder / f"{name}.gz", folder / name) if path.is_file()] for name in md5}
+    if not all(paths.values()):
+        return None
+    for name, (path, *_) in paths.items():
+        try:
+            content = path.read_bytes()
+            contents[name] = content if path.name == name else gzip.decompress(content)
+            check_md5(path.name, contents[name], md5[name])
+        except (OSError, EOFError, zlib.error, ValueError) as error:
+            raise DatasetDamagedError(f"{path} is damaged ({error}); replace or delete it") from error
+    return contents
 
 
 def packaged_file(package: str, file: str) -> Path | None:
@@ -57,32 +67,38 @@ def packaged_file(package: str, file: str) -> Path | None:
     return next((path for path in paths if path.is_file()), None)
 
 
-def download_zip(folder: str, md5: Mapping[str, str], url: str) -> tuple[dict[str, bytes], str]:
-    """Fetch a zip archive, check the members named by ``md5`` and keep them in the cache."""
+def download(folder: str, md5: Mapping[str, str], url: str) -> tuple[dict[str, bytes], str]:
+    """Fetches the files named by ``md5``, checks them and keeps them, unpacked, in a folder of the cache.
+
+    The address is that of a .zip archive that holds them all, or, with {} for the name, of each; {}.gz is unpacked.
+    """
     from http.client import HTTPException
 
     *_, (_, cache) = places()
-    target = cache / folder
+    address, contents = url, {}
     try:
-        with zipfile.ZipFile(io.BytesIO(fetch(url))) as archive:
-            contents = {name: archive.read(name) for name in md5}
+        archive = zipfile.ZipFile(io.BytesIO(fetch(url))) if url.endswith(".zip") else None
+        for name, expected in md5.items():
+            address = url.format(name)
+            contents[name] = archive.read(name) if archive else fetch(address)
+            if url.endswith("{}.gz"):
+                contents[name] = gzip.decompress(contents[name])
+            check_md5(name, contents[name], expected)
+        (cache / folder).mkdir(parents=True, exist_ok=True)
         for name, content in contents.items():
-            check_md5(name, content, md5[name])
-        target.mkdir(parents=True, exist_ok=True)
-        for name, content in contents.items():
-            write_beside(target / name, content)
+            write_beside(cache / folder / name, content)
     except (OSError, HTTPException, zipfile.BadZipFile, zlib.error, EOFError, KeyError, ValueError) as error:
-        where = where_to_put(folder, md5, f", nor fetch {url} ({error})")
-        raise DatasetNotFoundError(f"cannot find {where}") from error
+        raise not_found(folder, md5, f", nor fetch {address} ({error})") from error
     return contents, "download"
 
 
-def where_to_put(folder: str, md5: Mapping[str, str], reason: str = "") -> str:
-    """The files that are missing and where to put them."""
+def not_found(folder: str, md5: Mapping[str, str], reason: str = "", remedy: str = "") -> DatasetNotFoundError:
+    """What to say of files that are missing, and where to put them."""
     *_, (_, cache) = places()
-    return (
-        f"{' and '.join(md5)} on this machine{reason}; put {'them' if len(md5) > 1 else 'it'}, plain or as .gz, into "
-        f"{cache / folder}, or into {folder} inside the folder that the environment variable {_VARIABLE} names"
+    packed = "" if any(name.endswith(".gz") for name in md5) else ", plain or as .gz,"
+    return DatasetNotFoundError(
+        f"cannot find {' and '.join(md5)} on this machine{reason}; put {'them' if len(md5) > 1 else 'it'}{packed} into "
+        f"{cache / folder}, or into {folder} inside the folder that the environment variable {_VARIABLE} names{remedy}"
     )
 
 
@@ -101,18 +117,6 @@ def fetch(url: str) -> bytes:
                 parts.append(part)
                 shown.update(len(part))
     return b"".join(parts)
-
-
-def _read(path: Path, md5: str) -> bytes:
-    """Content of a file, plain or gzipped, when it is the right one."""
-    content = path.read_bytes()
-    try:
-        if path.suffix == ".gz":
-            content = gzip.decompress(content)
-        check_md5(path.name, content, md5)
-    except (OSError, EOFError, zlib.error, ValueError) as error:
-        raise DatasetDamagedError(f"{path} is damaged ({error}); replace or delete it") from error
-    return content
 
 
 def check_md5(name: str, content: bytes, md5: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +33,8 @@ def read_folder(folder: str | os.PathLike[str], size: tuple[int, int] | None = N
         DatasetDamagedError: A picture cannot be read.
         ValueError: There are fewer than two classes or than two pictures in one, or their sizes differ.
     """
-    if size is not None and not _is_size(size):
+    pair = isinstance(size, tuple | list) and len(size) == 2
+    if size is not None and not (pair and all(isinstance(n, int | np.integer) and n > 0 for n in size)):
         raise ValueError(f"size must be a height and a width, two positive whole numbers, however: {size=}")
     root = Path(folder)
     if not root.is_dir():
@@ -42,11 +42,7 @@ def read_folder(folder: str | os.PathLike[str], size: tuple[int, int] | None = N
         raise ValueError(
             f"{root} must be a folder with one folder of pictures per class, however: {instead}; check the path"
         )
-    paths = {
-        c.name: [p for p in _visible(c) if p.suffix.lower() in _ENDINGS and p.is_file()]
-        for c in _visible(root)
-        if c.is_dir()
-    }
+    paths = {folder.name: _pictures(folder) for folder in _visible(root) if folder.is_dir()}
     if len(paths) < 2:
         raise ValueError(
             f"{root} must hold at least two folders, one per class, however: {', '.join(paths) or 'none'}; give the "
@@ -66,24 +62,17 @@ def read_folder(folder: str | os.PathLike[str], size: tuple[int, int] | None = N
 def read_pictures(place: str | os.PathLike[str]) -> Pixels:
     """Reads one picture, all pictures of a folder, or those of its folders, in the order of their names.
 
-    Args:
-        place: A picture; a folder of pictures; or one with a folder of pictures per class, as `read_folder` takes it.
-
-    Returns:
-        Pixels (N, height, width, channels) uint8, channels as in `read_folder`.
-
-    Raises:
-        DatasetDamagedError: A picture cannot be read.
-        ValueError: There are no pictures, or their sizes differ.
+    Pixels and errors are as for `read_folder`, and there may be any number of pictures but none.
     """
     root = Path(place)
     if not root.exists():
         raise FileNotFoundError(f"cannot read {root}: there is no such picture or folder; check the path")
-    folders = [root, *(path for path in _visible(root) if path.is_dir())] if root.is_dir() else []
-    paths = [p for each in folders for p in _visible(each) if p.suffix.lower() in _ENDINGS and p.is_file()]
-    if root.is_dir() and not paths:
+    if not root.is_dir():
+        return _together([root])
+    paths = [path for folder in (root, *_visible(root)) if folder.is_dir() for path in _pictures(folder)]
+    if not paths:
         raise ValueError(f"{root} must hold pictures ({' '.join(_ENDINGS)}), however: there are none")
-    return _together(paths if root.is_dir() else [root])
+    return _together(paths)
 
 
 def _together(paths: Sequence[Path], size: tuple[int, int] | None = None) -> Pixels:
@@ -103,29 +92,32 @@ def _together(paths: Sequence[Path], size: tuple[int, int] | None = None) -> Pix
     return np.stack(pictures)
 
 
-def _is_size(size: Any) -> bool:
-    pair = isinstance(size, tuple | list) and len(size) == 2
-    return pair and all(isinstance(length, int | np.integer) and length > 0 for length in size)
-
-
 def _visible(folder: Path) -> list[Path]:
     """What is in a folder by name, without what the system hides there, such as ._cat.png of macOS."""
     return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
 
 
+def _pictures(folder: Path) -> list[Path]:
+    return [path for path in _visible(folder) if path.suffix.lower() in _ENDINGS and path.is_file()]
+
+
 def read_picture(path: Path, size: tuple[int, int] | None = None) -> Pixels:
     """(height, width, 1 or 3)."""
-    Image, ImageOps = _pillow()
     try:
-        with Image.open(path) as image:
-            mode, form = image.mode, image.format
+        from PIL import Image, ImageOps, UnidentifiedImageError
+    except ImportError as error:
+        raise ImportError("reading pictures needs Pillow: pip install 'harsanyinet[images]'") from error
+    try:
+        with Image.open(path) as opened:
+            image: Image.Image = opened
+            mode, form = image.mode, opened.format
             image.load()
             image.info.pop("transparency", None)  # it is dropped, and Pillow would warn of it
             ImageOps.exif_transpose(image, in_place=True)
             if not mode.startswith(("I", "F")):
                 image = image.convert("L" if mode in ("1", "L", "LA") else "RGB")
     except Exception as error:  # for a damaged file, Pillow's readers raise nearly anything
-        unknown = isinstance(error, Image.UnidentifiedImageError)
+        unknown = isinstance(error, UnidentifiedImageError)
         reason = "its content is that of no picture" if unknown else " ".join(str(error).split()) or repr(error)
         raise DatasetDamagedError(
             f"{path} must be a picture that can be read, however: {reason}; replace or delete it"
@@ -138,11 +130,3 @@ def read_picture(path: Path, size: tuple[int, int] | None = None) -> Pixels:
         image = image.resize((int(size[1]), int(size[0])))
     pixels = np.asarray(image, dtype=np.uint8)
     return pixels[..., None] if pixels.ndim == 2 else pixels
-
-
-def _pillow() -> tuple[Any, Any]:
-    try:
-        from PIL import Image, ImageOps
-    except ImportError as error:
-        raise ImportError("reading pictures needs Pillow: pip install 'harsanyinet[images]'") from error
-    return Image, ImageOps

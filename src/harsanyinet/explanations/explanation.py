@@ -1,12 +1,12 @@
 """Explanation: coalitions, dividends and base values of some rows, and every answer that follows from them.
 
 Frozen data; no torch, no matplotlib. Sums of dividends are asked of a source (`dividends`) with weights from `indices`;
-what is more than such a sum is in `answers` and `minimal_set`, names in `names`, other formats in `exports`.
+what is more than such a sum is in `answers`, names in `names`, pages and files in `exports`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -17,9 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from harsanyinet import files
 from harsanyinet.explanations import answers, exports, indices, names
 from harsanyinet.explanations.answers import Missingness, TopInteractions
-from harsanyinet.explanations.dividends import Dividends, OneOutput, dense_dividends, read_only, shapley_values
+from harsanyinet.explanations.dividends import Dividends, dense_dividends, one_output, read_only, shapley_values
 from harsanyinet.explanations.indices import InteractionIndex
-from harsanyinet.explanations.minimal_set import minimal_set
 from harsanyinet.extras import need_package
 
 if TYPE_CHECKING:
@@ -71,11 +70,11 @@ class Explanation:
         elif callable(dividends) or isinstance(dividends, np.ndarray):
             raise ValueError("coalitions must be given with an array of dividends, however: there are none")
         self._source: Dividends = dividends
+        n = self.coalitions.shape[1]
         values = shapley_values(self._source) if values is None else values
+        if values.shape != (len(self._source), n, k):
+            raise ValueError(f"values must have shape (rows, {n}, {k}), however: {values.shape}")
         self._values = read_only(values, copy)
-        if self._values.ndim != 3 or self._values.shape[::2] != (len(self._source), k):
-            raise ValueError(f"values must have shape ({len(self._source)}, features, {k}), however: {values.shape}")
-        n = self._values.shape[1]
         if self._base.shape[:-1] not in ((), (len(self),)):
             raise ValueError(f"base_values must have shape ({k},) or ({len(self)}, {k}), however: {self._base.shape}")
         self.feature_names = names.different_names(feature_names, [f"x{i}" for i in range(n)], "feature_names")
@@ -129,14 +128,9 @@ class Explanation:
         return self._drop(self._base + self._values.sum(axis=1))
 
     def value(self, present: ArrayLike) -> Array:
-        """v(S) of every row from the dividends, without the model.
+        """v(S) of every row from the dividends, without the model: (B[, K]), a line per row or mask.
 
-        Args:
-            present: (P,) or (B, P) bool, True where a feature is present. An explanation of one row takes any number
-                of masks.
-
-        Returns:
-            (B[, K]), a line per row or mask.
+        `present` is (P,) or (B, P) bool, True where a feature is present; for one row any number of masks will do.
         """
         return self._drop(self._raw(present))
 
@@ -167,7 +161,7 @@ class Explanation:
         k = names.find_name(name, self.output_names, "output")
         return self._like(
             base_values=self._base[..., k : k + 1],
-            dividends=OneOutput(self._source, k),
+            dividends=one_output(self._source, k),
             values=self._values[:, :, k : k + 1],
             output_names=[self.output_names[k]],
             data=self._data,
@@ -176,14 +170,11 @@ class Explanation:
     # Indices -----------------------------------------------------------------------------------------------------
 
     def index(self, name: str, order: int | None = None) -> InteractionIndex:
-        """An interaction index of all sets up to an order.
+        """An interaction index of all sets up to an order: its `.sets` (tuples of feature indices) and `.values`.
 
         Args:
             name: SV, BV (single features), SII, BII, STII, k-SII, FSII or Moebius.
             order: Largest size of a set; by default 1 for SV and BV, else 2.
-
-        Returns:
-            An object with `.sets` (tuples of feature indices) and `.values` (B, len(sets)[, K]).
         """
         if order is None:
             order = 1 if name in ("SV", "BV") else min(2, self.n_features)
@@ -207,23 +198,25 @@ class Explanation:
 
     def order_spectrum(self) -> Array:
         """(P + 1,): the share of the sum of |dividends| by the size of the coalition. All in order 0 if none acts."""
-        return answers.order_shares(self.coalitions, (part.array() for part in self._source.chunks()))
+        weight, n = np.zeros(len(self.coalitions)), self.n_features
+        for dividends in self._chunks():
+            weight += np.abs(dividends).sum(axis=(0, 2), dtype=np.float64)
+        sums = np.bincount(self.coalitions.sum(axis=1), weights=weight, minlength=n + 1)
+        total = sums.sum()
+        return np.asarray(sums / total) if total > 0 else np.eye(1, n + 1)[0]
 
     def missingness(self, probability: ArrayLike) -> Missingness:
-        """Mean and variance of the outputs when each feature is present independently with a given probability.
+        """Mean and variance of the outputs when each feature is present independently.
 
-        Args:
-            probability: One probability of being present, or one per feature.
+        `probability` is one probability of being present, or one per feature.
         """
-        chunks = (part.array() for part in self._source.chunks())
-        parts = answers.going_missing(self.coalitions, chunks, self._base, probability)
+        parts = answers.going_missing(self.coalitions, self._chunks(), self._base, probability)
         return Missingness(*map(self._drop, parts))
 
     def probabilities(self, present: ArrayLike | None = None) -> Array:
-        """Predicted probabilities (sigmoid of one output, softmax of several), (B[, K]); of some features alone, too.
+        """Predicted probabilities (sigmoid of one output, softmax of several), (B[, K]).
 
-        Args:
-            present: As for `value`; None for all features.
+        With `present`, as for `value`, those of some features alone.
         """
         masks = np.ones(self.n_features, dtype=bool) if present is None else present
         return self._drop(answers.probabilities(self._raw(masks)))
@@ -233,7 +226,7 @@ class Explanation:
 
         All 2^P values in closed form, so at most 20 features. They sum to p(x) - p(empty), not to logits.
         """
-        rows = (row for part in self._source.chunks() for row in part.array())
+        rows = (row for part in self._chunks() for row in part)
         base = np.broadcast_to(self._base, (len(self), self._base.shape[-1]))
         return self._drop(answers.shapley_of_probabilities(self.coalitions, rows, base))
 
@@ -250,23 +243,17 @@ class Explanation:
         return answers.strongest_sets(self.coalitions, dividends, self.feature_names, k, at_least)
 
     def smallest_set(self, row: int | Hashable, *, threshold: float = 0.0, time_limit: float = 60.0) -> tuple[int, ...]:
-        """The fewest features of a row that, kept while all others are absent, preserve the decision.
+        """The fewest features of a row that, kept while all others are absent, preserve the decision: sorted indices.
 
-        The decision is the largest of several outputs, or whether one output exceeds the threshold. Solved exactly as a
-        mixed-integer programme over the dividends and checked against them.
-
-        Args:
-            row: Position or label of the row.
-            threshold: Of the decision, for one output only.
-            time_limit: Seconds after which the search gives up with an error.
-
-        Returns:
-            Sorted feature indices; empty when the base values already decide the same way.
+        The decision is the largest of several outputs, or whether one output exceeds the threshold; where the base
+        values decide the same way, no feature is needed. Solved exactly as a mixed-integer programme over the dividends
+        and checked against them; after `time_limit` seconds the search gives up with an error.
         """
         if threshold and len(self.output_names) > 1:
             raise ValueError(f"a threshold decides on one output, however: there are {len(self.output_names)}")
         one = self[self.row_position(row)]
-        return minimal_set(self.coalitions, one._source.array()[0], one._base.reshape(-1), threshold, time_limit)
+        dividends, base = one._source.array()[0], one._base.reshape(-1)
+        return answers.minimal_set(self.coalitions, dividends, base, threshold, time_limit)
 
     # Conversions -------------------------------------------------------------------------------------------------
 
@@ -275,8 +262,14 @@ class Explanation:
 
         Of several outputs, most of shap's plots want one: `ex.output("name").to_shap()`.
         """
-        base = self._drop(np.broadcast_to(self._base, (len(self), self._base.shape[-1])))
-        return exports.as_shap(self.values, base, self.data, self.feature_names, self.output_names)
+        base = np.broadcast_to(self._base, (len(self), self._base.shape[-1]))
+        return need_package("shap", "shap").Explanation(
+            values=np.array(self.values),
+            base_values=np.array(self._drop(base)),
+            data=None if self.data is None else exports.as_floats(self.data),
+            feature_names=list(self.feature_names),
+            output_names=None if len(self.output_names) == 1 else list(self.output_names),
+        )
 
     def to_shapiq(
         self, row: int | Hashable, index: str = "SII", order: int | None = None, output: str | int | None = None
@@ -286,31 +279,47 @@ class Explanation:
         `order` is as in `index`; `output` is a name or position, by default the row's largest output.
         """
         need_package("shapiq", "shapiq")
+        from harsanyinet.explanations.named_interactions import as_shapiq
+
         row = self.row_position(row)
         one = self[row].output(self.output_position(output, row))
-        return exports.as_shapiq(one.index(index, order), float(one.base_values.reshape(-1)[0]), self.feature_names)
+        return as_shapiq(one.index(index, order), float(one.base_values.reshape(-1)[0]), self.feature_names)
 
     def to_frame(self) -> pd.DataFrame:
         """A tidy DataFrame, one line per row, output and feature: row, output, feature, data, shapley_value.
 
         `row` holds the labels of the rows: the index of the frame that was explained.
         """
-        return exports.as_tidy_frame(self._values, self.data, self.feature_names, self.output_names, self.row_names)
+        import pandas as pd
+
+        b, n, k = self._values.shape
+        rows = pd.RangeIndex(b) if self.row_names is None else pd.Index(self.row_names, tupleize_cols=False)
+        cells = np.full((b, n), np.nan) if self.data is None else self.data
+        return pd.DataFrame(
+            {
+                "row": rows.to_flat_index().repeat(n * k),
+                "output": np.tile(np.repeat(self.output_names, n), b),
+                "feature": np.tile(self.feature_names, b * k),
+                "data": np.repeat(cells[:, None], k, axis=1).reshape(-1),
+                "shapley_value": np.swapaxes(self._values, 1, 2).reshape(-1),
+            }
+        )
 
     def save(self, path: str | PathLike[str]) -> None:
         """Writes one file (arrays and JSON, no pickle), beside the old one and then in its place."""
-        arrays, meta = exports.as_arrays(
-            {"values": self._values, "base_values": self._base, "coalitions": self.coalitions},
-            self._source.array(), self.data, self.row_names,
-        )  # fmt: skip
-        named = {"feature_names": self.feature_names, "output_names": self.output_names, "scale": self.scale}
-        files.save_arrays(path, "explanation", arrays, named | meta)
+        arrays = {"values": self._values, "base_values": self._base, "coalitions": self.coalitions}
+        data, cells = exports.data_to_file(self.data)
+        labels = None if self.row_names is None else [exports.as_json(label) for label in self.row_names]
+        named = {name: getattr(self, name) for name in ("feature_names", "output_names", "scale")}
+        meta = named | {"row_names": labels, "data": cells}
+        files.save_arrays(path, "explanation", arrays | {"dividends": self._source.array()} | data, meta)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Explanation:
         """Reads what `save` wrote. Nothing in the file is executed."""
         arrays, meta = files.load_arrays(path, "explanation")
-        return cls(**exports.from_arrays(arrays, meta))
+        cells = exports.data_from_file(meta.pop("data"), arrays["values"].shape[:2])
+        return cls(**{"data": cells} | arrays | meta)
 
     # Rows and sums -----------------------------------------------------------------------------------------------
 
@@ -320,8 +329,19 @@ class Explanation:
         return int(self._values.shape[1])
 
     def row_position(self, row: int | Hashable) -> int:
-        """The position of a row: from a position, which may be counted from the end, or a label that is no integer."""
-        return names.find_row(row, self.row_names, len(self))
+        """The position of a row, given by its label or by an integer: a position, which may be counted from the end."""
+        if isinstance(row, int | np.integer) and not isinstance(row, bool):
+            if not -len(self) <= row < len(self):
+                raise IndexError(f"row must lie between 0 and {len(self) - 1}, however: row={row}")
+            return int(row) % len(self)
+        if self.row_names is None:
+            raise ValueError(f"row must be a position, since the rows have no labels, however: row={row!r}")
+        places = [i for i, label in enumerate(self.row_names) if label == row]
+        if len(places) != 1:
+            some = ", ".join(repr(label) for label in self.row_names[:5])
+            what = "several rows have" if places else "no row has"
+            raise ValueError(f"row must be a position or a label, such as {some}, however: {what} {row!r}")
+        return places[0]
 
     def row_label(self, row: int) -> str:
         """What the row at a position is called: by its label, or else its position."""
@@ -334,7 +354,7 @@ class Explanation:
     def output_position(self, output: str | int | None, row: int) -> int:
         """The position of an output; by default the largest output of the row, which is the predicted class."""
         if output is None:
-            return int(np.argmax((self._base + self._values.sum(axis=1))[row]))
+            return int(np.argmax(self.outputs[row]))
         return names.find_name(output, self.output_names, "output")
 
     def __len__(self) -> int:
@@ -365,10 +385,10 @@ class Explanation:
         if self.data is not None and other.data is not None and not exports.equal_cells(self.data, other.data):
             raise ValueError("explanations can be added when they explain the same rows, however: their data differ")
         coalitions, position = indices.unite_coalitions(np.vstack([self.coalitions, other.coalitions]))
+        sums = indices.sums(position, len(coalitions))
 
         def dividends() -> Array:
-            both = np.concatenate([self._source.array(), other._source.array()], axis=1)
-            return indices.sum_by(both, position, len(coalitions))
+            return indices.times_sparse(np.concatenate([self._source.array(), other._source.array()], axis=1), sums)
 
         return self._like(
             base_values=self._base + other._base,
@@ -425,8 +445,10 @@ class Explanation:
         return f"Explanation({counts})\n  mean |value|: {top}{', ...' if n > 5 else ''}"
 
     def _repr_html_(self) -> str:
-        outputs, c = self._base + self._values.sum(axis=1), len(self.coalitions)
-        return exports.as_html(self._values, outputs, self.data, self.feature_names, self.output_names, c)
+        outputs = self._base + self._values.sum(axis=1)
+        return exports.as_html(
+            self._values, outputs, self.data, self.feature_names, self.output_names, len(self.coalitions)
+        )
 
     # Internals ---------------------------------------------------------------------------------------------------
 
@@ -435,16 +457,15 @@ class Explanation:
         masks = names.check_present(present, None if len(self) == 1 else len(self), self.n_features)
         return self._base + self._source.at(masks)
 
+    def _chunks(self) -> Iterator[Array]:
+        """The dividends (rows, C, K), some rows at a time."""
+        return (part.array() for part in self._source.chunks())
+
     def _drop(self, array: Array) -> Array:
         """Without the axis of the outputs where there is one output."""
         return array[..., 0] if self._base.shape[-1] == 1 else array
 
     def _like(self, **changes: Any) -> Explanation:
         """An explanation of the same rows, features and outputs but for what changes."""
-        same = {
-            "feature_names": self.feature_names, "output_names": self.output_names, "row_names": self.row_names,
-            "scale": self.scale, "copy": False,
-        }  # fmt: skip
-        if "data" not in changes:
-            changes["data"] = self.data
-        return Explanation(**(same | changes))
+        same = ("feature_names", "output_names", "row_names", "scale", "data")
+        return Explanation(**{name: getattr(self, name) for name in same if name not in changes}, copy=False, **changes)

@@ -6,32 +6,22 @@ the sizes s = |S| and t = |T| alone. `weight` holds all these formulas; everythi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from itertools import combinations
 from math import comb
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
+from scipy.sparse import csr_array, hstack
 
 Coalitions = NDArray[np.bool_]
 Array = NDArray[Any]
 
 INDICES = ("SV", "BV", "SII", "BII", "STII", "k-SII", "FSII", "Moebius")
 MAX_TERMS = 50_000_000
-
-
-def _sparse(entries: Any, shape: tuple[int, int] | None = None) -> csr_array:
-    """A sparse matrix; scipy is imported where one is needed, since not everything here does."""
-    from scipy.sparse import csr_array
-
-    return csr_array(entries, shape=shape)
 
 
 @dataclass(frozen=True)
@@ -87,24 +77,16 @@ def weight(name: str, order: int, s: int, t: int) -> float:
     if name == "k-SII":  # SII aggregated with Bernoulli numbers (n-Shapley values)
         terms = (bernoulli(j) * comb(t - s, j) / (t - s - j + 1) for j in range(min(order, t) - s + 1))
         return float(sum(terms, Fraction(0)))
-    if name == "FSII":  # faithful Shapley interactions
-        if t <= order:
-            return float(s == t)
-        part = Fraction(s * comb(order, s) * comb(t - 1, order), (order + s) * comb(t + order - 1, order + s))
-        return float((-1) ** (order - s) * part)
-    raise ValueError(f"index must be one of {', '.join(INDICES)}, however: {name!r}")
+    if t <= order:  # FSII, faithful Shapley interactions
+        return float(s == t)
+    part = Fraction(s * comb(order, s) * comb(t - 1, order), (order + s) * comb(t + order - 1, order + s))
+    return float((-1) ** (order - s) * part)
 
 
 def index_weights(coalitions: Coalitions, name: str, order: int) -> tuple[list[tuple[int, ...]], csr_array]:
-    """An index of all sets up to an order as a linear map of the dividends.
+    """The sets of an index up to an order, and the weights (C, sets) of the dividends in their values.
 
-    Args:
-        coalitions: (C, P) bool, unique, none empty.
-        name: One of `INDICES`.
-        order: Largest size of a set; 1 for SV and BV.
-
-    Returns:
-        The sets, and the weights (C, sets) of the dividends in their values.
+    The coalitions (C, P) are unique and none is empty; the order is 1 for SV and BV.
     """
     n_players = coalitions.shape[1]
     if name not in INDICES:
@@ -114,7 +96,8 @@ def index_weights(coalitions: Coalitions, name: str, order: int) -> tuple[list[t
     if not 1 <= order <= n_players:
         raise ValueError(f"order must lie between 1 and the {n_players} features, however: order={order}")
     sizes = coalitions.sum(axis=1)
-    n_terms = sum(int(count) * comb(int(t), s) for t, count in _counts(sizes) for s in range(1, min(order, int(t)) + 1))
+    of_size = {t: np.flatnonzero(sizes == t) for t in np.unique(sizes).tolist()}
+    n_terms = sum(len(rows) * comb(t, s) for t, rows in of_size.items() for s in range(1, min(order, t) + 1))
     if n_terms > MAX_TERMS:
         raise ValueError(
             f"{name} of order {order} has {n_terms:,} terms here, more than {MAX_TERMS:,}; "
@@ -123,33 +106,19 @@ def index_weights(coalitions: Coalitions, name: str, order: int) -> tuple[list[t
     sets: list[tuple[int, ...]] = []
     parts = []
     for s in range(1, order + 1):
-        subsets, weights = _subset_weights(coalitions, sizes, name, order, s)
-        sets.extend(map(tuple, subsets.tolist()))
-        parts.append(weights)
-    from scipy.sparse import hstack
-
-    return sets, _sparse(hstack(parts, format="csr"))
-
-
-def _counts(sizes: Array) -> Iterator[tuple[int, int]]:
-    yield from zip(*(a.tolist() for a in np.unique(sizes, return_counts=True)), strict=True)
-
-
-def _subset_weights(coalitions: Coalitions, sizes: Array, name: str, order: int, s: int) -> tuple[Array, csr_array]:
-    """All subsets of size s of the coalitions, (n_sets, s), and the sparse matrix (C, n_sets) of their weights."""
-    members, owners, weights = [np.empty((0, s), dtype=np.int64)], [np.empty(0, dtype=np.int64)], [np.empty(0)]
-    for t, count in _counts(sizes):
-        if t < s:
-            continue
-        rows = np.flatnonzero(sizes == t)
-        players = np.nonzero(coalitions[rows])[1].reshape(count, t)
-        subsets = players[:, np.array(list(combinations(range(t), s)))]  # (count, comb(t, s), s)
-        members.append(subsets.reshape(-1, s))
-        owners.append(np.repeat(rows, subsets.shape[1]))
-        weights.append(np.full(len(owners[-1]), weight(name, order, s, t)))
-    different, inverse = np.unique(np.concatenate(members), axis=0, return_inverse=True)
-    entries = (np.concatenate(weights), (np.concatenate(owners), inverse.reshape(-1)))
-    return different, _sparse(entries, shape=(len(coalitions), len(different)))
+        members, owners, weights = [np.empty((0, s), dtype=np.int64)], [np.empty(0, dtype=np.int64)], [np.empty(0)]
+        for t, rows in of_size.items():
+            if t >= s:
+                players = np.nonzero(coalitions[rows])[1].reshape(-1, t)
+                subsets = players[:, np.array(list(combinations(range(t), s)))]  # (rows, comb(t, s), s)
+                members.append(subsets.reshape(-1, s))
+                owners.append(np.repeat(rows, subsets.shape[1]))
+                weights.append(np.full(len(owners[-1]), weight(name, order, s, t)))
+        different, inverse = np.unique(np.concatenate(members), axis=0, return_inverse=True)
+        sets.extend(map(tuple, different.tolist()))
+        entries = (np.concatenate(weights), (np.concatenate(owners), inverse.reshape(-1)))
+        parts.append(csr_array(entries, shape=(len(coalitions), len(different))))
+    return sets, csr_array(hstack(parts, format="csr"))
 
 
 def times_sparse(dividends: Array, matrix: Any) -> Array:
@@ -163,7 +132,7 @@ def times_sparse(dividends: Array, matrix: Any) -> Array:
 def shares(coalitions: Coalitions) -> csr_array:
     """(C, P): 1/|T| for the members of T. Dividends times shares are Shapley values (Theorem 1)."""
     rows, columns = np.nonzero(coalitions)
-    return _sparse((1 / coalitions.sum(axis=1)[rows], (rows, columns)), shape=coalitions.shape)
+    return csr_array((1 / coalitions.sum(axis=1)[rows], (rows, columns)), shape=coalitions.shape)
 
 
 def group_shares(coalitions: Coalitions, groups: Coalitions) -> csr_array:
@@ -177,11 +146,11 @@ def owen_shares(coalitions: Coalitions, groups: Coalitions) -> csr_array:
     group_of = groups.argmax(axis=0)
     rows, columns = np.nonzero(coalitions)
     met = (members > 0).sum(axis=1)[rows]
-    return _sparse((1 / (met * members[rows, group_of[columns]]), (rows, columns)), shape=coalitions.shape)
+    return csr_array((1 / (met * members[rows, group_of[columns]]), (rows, columns)), shape=coalitions.shape)
 
 
 def _members_in(coalitions: Coalitions, groups: Coalitions) -> Array:
-    return np.asarray(_sparse(coalitions.astype(float)) @ groups.T.astype(float))
+    return np.asarray(csr_array(coalitions.astype(float)) @ groups.T.astype(float))
 
 
 def inside(coalitions: Coalitions, present: Coalitions) -> Coalitions:
@@ -191,44 +160,29 @@ def inside(coalitions: Coalitions, present: Coalitions) -> Coalitions:
 
 
 def unite_coalitions(coalitions: Coalitions) -> tuple[Coalitions, NDArray[np.intp]]:
-    """Unique coalitions and, for each given row, the position of its coalition among them; empty sets get -1.
+    """Unique coalitions (C, P), by size and then by members, and the position of each given row among them.
 
-    Returns:
-        (C, P) bool, by size and then by members, and (rows,) positions.
+    Empty sets are left out; their position is -1.
     """
-    packed = np.packbits(coalitions, axis=1)
-    _, first, inverse = np.unique(packed, axis=0, return_index=True, return_inverse=True)
-    unique = coalitions[first]
-    sizes = unique.sum(axis=1)
-    keys = np.vstack([(~unique.T)[::-1], sizes]) if unique.size else sizes[None]
-    order = np.lexsort(keys)
-    order = order[sizes[order] > 0]
-    position = np.full(len(unique), -1)
-    position[order] = np.arange(len(order))
-    united = unique[order]
+    sizes = coalitions.sum(axis=1)
+    keys = np.hstack([sizes.astype(">u4")[:, None].view(np.uint8), ~np.packbits(coalitions, axis=1)])
+    _, first, position = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    n_empty = int((sizes == 0).any())  # the empty set comes first
+    united = coalitions[first[n_empty:]]
     united.flags.writeable = False
-    return united, position[inverse.reshape(-1)]
+    return united, position.reshape(-1) - n_empty
 
 
-def sum_by(dividends: Array, position: NDArray[np.intp], n: int) -> Array:
-    """Adds the columns of (B, R, K) that share a position: (B, n, K). Positions of -1 are left out."""
-    keep = np.flatnonzero(position >= 0)
-    matrix = _sparse((np.ones(len(keep)), (keep, position[keep])), shape=(len(position), n))
-    return times_sparse(dividends, matrix)
+def sums(position: NDArray[np.intp], n: int) -> csr_array:
+    """(C, n): ones that add up the dividends of coalitions which share a position."""
+    return csr_array((np.ones(len(position)), (np.arange(len(position)), position)), shape=(len(position), n))
 
 
 def restriction(coalitions: Coalitions, players: list[int]) -> tuple[Coalitions, csr_array]:
-    """The coalitions of the game of some players while all others stay present, and their dividends as a linear map.
+    """The coalitions (C', Q) of the game of Q players while all others stay present, and weights (C, C' + 1).
 
-    Args:
-        coalitions: (C, P) of the whole game.
-        players: Positions of those who play on, Q of them, in their new order.
-
-    Returns:
-        (C', Q) bool, and the weights (C, C' + 1) of the dividends: the last column is for what needs none of the
-        players, which is constant.
+    The weights make its dividends of those of the whole game; the last column is for what needs none of the players,
+    which is constant.
     """
     united, position = unite_coalitions(coalitions[:, players])
-    target = np.where(position < 0, len(united), position)
-    entries = (np.ones(len(target)), (np.arange(len(target)), target))
-    return united, _sparse(entries, shape=(len(target), len(united) + 1))
+    return united, sums(np.where(position < 0, len(united), position), len(united) + 1)

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 
+import numpy as np
 import shapiq
+
+from harsanyinet.explanations.indices import InteractionIndex
+
+
+def _named(plot: Callable[..., Any], **usual: Any) -> Callable[..., Any]:
+    @wraps(plot)
+    def draw(self: Any, feature_names: Sequence[str] | None = None, **options: Any) -> Any:
+        names = list(self.feature_names if feature_names is None else feature_names)
+        return plot(self, feature_names=names, **usual | options)
+
+    return draw
 
 
 class NamedInteractionValues(shapiq.InteractionValues):  # type: ignore[misc]
@@ -13,29 +26,25 @@ class NamedInteractionValues(shapiq.InteractionValues):  # type: ignore[misc]
 
     feature_names: list[str]
 
-    def plot_network(self, **options: Any) -> Any:
-        """Features as nodes, pairs as edges."""
-        return super().plot_network(**self._named(options))
+    plot_network = _named(shapiq.InteractionValues.plot_network)
+    plot_si_graph = _named(shapiq.InteractionValues.plot_si_graph)
+    plot_stacked_bar = _named(shapiq.InteractionValues.plot_stacked_bar)
+    plot_upset = _named(shapiq.InteractionValues.plot_upset)
+    plot_force = _named(shapiq.InteractionValues.plot_force, abbreviate=False)
+    plot_waterfall = _named(shapiq.InteractionValues.plot_waterfall, abbreviate=False)
 
-    def plot_si_graph(self, **options: Any) -> Any:
-        """Features as nodes, sets of any size as edges."""
-        return super().plot_si_graph(**self._named(options))
 
-    def plot_stacked_bar(self, **options: Any) -> Any:
-        """A bar per feature, divided by the size of the sets."""
-        return super().plot_stacked_bar(**self._named(options))
-
-    def plot_upset(self, **options: Any) -> Any:
-        """The strongest sets, and who is in them."""
-        return super().plot_upset(**self._named(options))
-
-    def plot_force(self, feature_names: Sequence[str] | None = None, **options: Any) -> Any:
-        """What pushes up and what pushes down."""
-        return super().plot_force(**self._named({"abbreviate": False} | options, feature_names))
-
-    def plot_waterfall(self, feature_names: Sequence[str] | None = None, **options: Any) -> Any:
-        """From the base value to the output, set by set."""
-        return super().plot_waterfall(**self._named({"abbreviate": False} | options, feature_names))
-
-    def _named(self, options: dict[str, Any], names: Sequence[str] | None = None) -> dict[str, Any]:
-        return {"feature_names": list(self.feature_names if names is None else names)} | options
+def as_shapiq(index: InteractionIndex, base_value: float, feature_names: Sequence[str]) -> NamedInteractionValues:
+    """The index of one row and output, (1, sets), and the value of the empty set."""
+    interactions = NamedInteractionValues(
+        values=np.concatenate([[base_value], index.values[0]]).astype(np.float64),
+        index=index.name,
+        min_order=0,
+        max_order=index.order,
+        n_players=index.n_features,
+        interaction_lookup={(): 0} | {members: i + 1 for i, members in enumerate(index.sets)},
+        estimated=False,
+        baseline_value=base_value,
+    )
+    interactions.feature_names = list(feature_names)
+    return interactions

@@ -1,16 +1,13 @@
-"""Names of features, outputs and rows: what they are by default, where one stands, and who is present. No numbers."""
+"""Names of features and outputs: what they are by default, where one stands, and who is present. No numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Masks = NDArray[np.bool_]
 
@@ -24,13 +21,7 @@ def different_names(given: Sequence[Any] | None, default: Sequence[str], what: s
 
 
 def find_name(item: str | int, names: Sequence[str], what: str) -> int:
-    """The position of one of several names.
-
-    Args:
-        item: A name, or a position, which is only checked.
-        names: All of them.
-        what: What they name, for the sentence when there is no such name: "feature", "output", "column".
-    """
+    """The position of one of several names, given as such or as a position; errors say `what` they name: "feature"."""
     if isinstance(item, bool | np.bool_):
         raise TypeError(f"a {what} is named or numbered, however: a mask was given")
     if isinstance(item, int | np.integer):
@@ -63,31 +54,11 @@ def find_groups(groups: Mapping[str, Sequence[str | int]], names: Sequence[str])
             raise ValueError(f"each group needs a feature, however: group {name!r} is empty")
         masks[line, chosen] = True
     counts = masks.sum(axis=0)
-    if (counts != 1).any():
-        twice = [name for name, count in zip(names, counts, strict=True) if count > 1]
-        never = [name for name, count in zip(names, counts, strict=True) if count == 0]
-        wrong = f"{twice} in several groups" if twice else f"{never} in none"
-        raise ValueError(f"groups must hold every feature exactly once, however: {wrong}")
+    for wrong, where in ((counts > 1, "several groups"), (counts == 0, "none")):
+        if wrong.any():
+            some = [name for name, one in zip(names, wrong, strict=True) if one]
+            raise ValueError(f"groups must hold every feature exactly once, however: {some} in {where}")
     return masks
-
-
-def find_row(row: int | Hashable, labels: Sequence[Hashable] | pd.Index[Any] | None, n_rows: int) -> int:
-    """The position of a row, given by a position, which may be counted from the end, or by its label.
-
-    An integer is always a position.
-    """
-    if isinstance(row, int | np.integer) and not isinstance(row, bool):
-        if not -n_rows <= row < n_rows:
-            raise IndexError(f"row must lie between 0 and {n_rows - 1}, however: row={row}")
-        return int(row) % n_rows
-    if labels is None:
-        raise ValueError(f"row must be a position, since the rows have no labels, however: row={row!r}")
-    places = [i for i, label in enumerate(labels) if label == row]
-    if len(places) != 1:
-        some = ", ".join(repr(label) for label in labels[:5])
-        what = "several rows have" if places else "no row has"
-        raise ValueError(f"row must be a position or a label, such as {some}, however: {what} {row!r}")
-    return places[0]
 
 
 def name_output(names: Sequence[str], output: int, scale: str | None) -> str:
@@ -100,19 +71,16 @@ def name_output(names: Sequence[str], output: int, scale: str | None) -> str:
 def check_present(
     present: ArrayLike, n_rows: int | None, n_players: int, wanted: str = "bool, True where a feature is there"
 ) -> Masks:
-    """Masks that say who is present, checked: bool, one for all rows or one for each.
+    """Masks of who is present, checked: bool, (P,) for all rows or (B, P); an error says what is `wanted`.
 
-    Args:
-        present: (P,) or (B, P), True where a player is present.
-        n_rows: B; None where any number of masks will do.
-        n_players: P.
-        wanted: What an error says that they must be.
+    `n_rows` is None where any number of masks will do.
     """
     masks = np.asarray(present)
     if masks.dtype != bool:
         raise TypeError(f"present must be {wanted}, however: {masks.dtype}")
-    rows = len(masks) if n_rows is None and masks.ndim == 2 else 1 if n_rows is None else n_rows
-    check_mask_shape(masks.shape, rows, n_players)
+    if n_rows is None:
+        n_rows = len(masks) if masks.ndim == 2 else 1
+    check_mask_shape(masks.shape, n_rows, n_players)
     return masks
 
 

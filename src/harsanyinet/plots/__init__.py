@@ -1,7 +1,7 @@
 """Plots: what explanations, effects and maps look like. Draws, computes nothing; needs matplotlib.
 
 explanation_plots: Shapley values of rows. interaction_plots: who acts together. effect_plots: what columns and pairs
-add. maps: Shapley values over images. drawing, labels: the axes, words and numbers that they share.
+add. maps: Shapley values over images. drawing: the axes, words and numbers that they share.
 """
 
 from harsanyinet.plots.effect_plots import plot_pair, plot_shape

@@ -15,35 +15,10 @@ from numpy.typing import NDArray
 
 from harsanyinet.explanations.explanation import Explanation
 from harsanyinet.extras import need_package
-from harsanyinet.plots.drawing import (
-    NEGATIVE,
-    NEUTRAL,
-    POSITIVE,
-    check_rows,
-    hide_spines,
-    new_axes,
-    number_beside,
-    one_output,
-    one_row,
-    strongest_first,
-    values_of_outputs,
-)
-from harsanyinet.plots.labels import (
-    cell_text,
-    compared_label,
-    count_text,
-    distinct_labels,
-    in_one_or_two_lines,
-    is_missing,
-    number_text,
-    others_label,
-    row_title,
-    short_label,
-)
+from harsanyinet.plots import drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
 
 Array = NDArray[Any]
 
@@ -68,29 +43,24 @@ def plot_waterfall(
         output: Name or position; by default the row's largest output.
         max_display: Number of bars; the weakest features share the last one.
         ax: Where to draw.
-        scale: "probability" for the exact Shapley values of the predicted probability, of classifiers with up to 20
-            features: see `Explanation.probability_values`.
+        scale: "probability" for `Explanation.probability_values`, of classifiers with up to 20 features.
     """
-    values, base, row, k = one_row(ex, row, output)
-    what = short_label(ex.output_label(k), 60)
+    values, base, row, k = drawing.one_row(ex, row, output)
+    what = drawing.output_title(ex, k)
     if scale == "probability":
         one = ex[row]
         values = one.probability_values().reshape(ex.n_features, -1)[:, k]
         base = float(one.probabilities(np.zeros(ex.n_features, dtype=bool)).reshape(-1)[k])
-        what = short_label(f"probability of {ex.output_names[k]}", 60)
+        what = drawing.short_label(f"probability of {ex.output_names[k]}", 60)
     elif scale != "raw":
         raise ValueError(f"scale must be raw or probability, however: scale={scale!r}")
-    shown, rest = strongest_first(np.abs(values), max_display)
-    cells = None if ex.data is None else ex.data[row]
-    names = distinct_labels(ex.feature_names)
-    labels = [names[i] + ("" if cells is None else f" = {cell_text(cells[i])}") for i in shown]
-    widths = [float(values[i]) for i in shown]
-    if len(rest):
-        labels.append(others_label(len(rest)))
-        widths.append(float(values[rest].sum()))
+    labels = drawing.distinct_labels(ex.feature_names)
+    if ex.data is not None:
+        labels = [f"{label} = {drawing.cell_text(cell)}" for label, cell in zip(labels, ex.data[row], strict=True)]
+    labels, widths = drawing.pooled(labels, values, max_display)
     ax = _steps(ax, labels, widths, ("base value", base), "output")
     ax.set_xlabel(f"{what}: base value + Shapley values")
-    ax.set_title(in_one_or_two_lines(what, row_title(ex, row)), fontsize=10)
+    ax.set_title(drawing.in_one_or_two_lines(what, drawing.row_title(ex, row)), fontsize=10)
     return ax
 
 
@@ -104,72 +74,45 @@ def plot_contrast(
 ) -> Axes:
     """Why two rows differ: from the output of one to that of the other, one bar per difference of Shapley values.
 
-    A feature that is the same in both rows has a bar where it acts together with features that are not.
-
-    Args:
-        ex: The explanation.
-        row: Position or label of the row in question.
-        reference: Position or label of the row that it is compared with.
-        output: Name or position; by default the largest output of the row in question.
-        max_display: Number of bars; the weakest features share the last one.
-        ax: Where to draw.
+    A feature that is the same in both rows has a bar where it acts together with features that are not. Arguments as
+    for `plot_waterfall`; `reference` is the row that `row` is compared with, and `row` decides on the output.
     """
-    _, base, row, k = one_row(ex, row, output)
-    _, other_base, reference, _ = one_row(ex, reference, k)
-    what = short_label(ex.output_label(k), 60)
+    _, base, row, k = drawing.one_row(ex, row, output)
+    _, other_base, reference, _ = drawing.one_row(ex, reference, k)
+    what = drawing.output_title(ex, k)
     changes = ex.contrast(row, reference).reshape(ex.n_features, -1)[:, k].astype(np.float64)
-    shown, rest = strongest_first(np.abs(changes), max_display)
-    names = distinct_labels(ex.feature_names)
-    labels = [names[i] for i in shown]
+    labels = drawing.distinct_labels(ex.feature_names)
     if ex.data is not None:
-        labels = [compared_label(label, *ex.data[[row, reference], i]) for label, i in zip(labels, shown, strict=True)]
-    widths = [float(changes[i]) for i in shown]
-    if len(rest):
-        labels.append(others_label(len(rest)))
-        widths.append(float(changes[rest].sum()))
+        labels = list(map(drawing.compared_label, labels, ex.data[row], ex.data[reference]))
+    labels, widths = drawing.pooled(labels, changes, max_display)
     if base != other_base:  # of a restricted game
-        labels.append("features held fixed")
-        widths.append(base - other_base)
+        labels, widths = [*labels, "features held fixed"], [*widths, base - other_base]
     start = float(ex.outputs.reshape(len(ex), -1)[reference, k])
-    here, there = row_title(ex, row), row_title(ex, reference)
+    here, there = drawing.row_title(ex, row), drawing.row_title(ex, reference)
     ax = _steps(ax, labels, widths, (f"output of {there}", start), f"output of {here}")
     ax.set_xlabel(f"{what}: differences of Shapley values")
-    ax.set_title(in_one_or_two_lines(what, f"{here} against {there}"), fontsize=10)
+    ax.set_title(drawing.in_one_or_two_lines(what, f"{here} against {there}"), fontsize=10)
     return ax
 
 
 def plot_bar(ex: Explanation, output: str | int | None = None, max_display: int = 10, ax: Axes | None = None) -> Axes:
     """The mean |Shapley value| of every feature over the rows.
 
-    Args:
-        ex: The explanation.
-        output: Name or position; by default the mean over all outputs.
-        max_display: Number of bars; the last one is the sum over the weakest features.
-        ax: Where to draw.
+    Arguments as for `plot_waterfall`; `output` is by default the mean over all, and the last bar the sum of the rest.
     """
-    check_rows(ex)
-    strength = np.abs(values_of_outputs(ex)).mean(axis=0)  # (P, K)
+    drawing.check_rows(ex)
+    strength = np.abs(drawing.values_of_outputs(ex)).mean(axis=0)  # (P, K)
     k = None if output is None and strength.shape[1] > 1 else ex.output_position(output, 0)
     strength = strength.mean(axis=1) if k is None else strength[:, k]
-    shown, rest = strongest_first(strength, max_display)
-    names = distinct_labels(ex.feature_names)
-    labels = [names[i] for i in shown]
-    widths = [float(strength[i]) for i in shown]
-    if len(rest):
-        labels.append(others_label(len(rest)))
-        widths.append(float(strength[rest].sum()))
-    ax = new_axes(ax, 8.0, 1.4 + 0.36 * len(widths))
-    positions = np.arange(len(widths))[::-1]
-    ax.barh(positions, widths, height=0.72, color=NEGATIVE)
-    for y, width in zip(positions, widths, strict=True):
-        number_beside(ax, width, y, number_text(width), left=False)
-    ax.set_yticks(positions, labels)
-    hide_spines(ax)
-    ax.set_xlim(0, 1.15 * max(widths) or 1.0)
-    ax.set_ylim(-0.6, len(widths) - 0.4)
-    what = f"mean of {len(ex.output_names)} outputs" if k is None else short_label(ex.output_label(k), 60)
-    ax.set_xlabel(in_one_or_two_lines("mean |Shapley value|", what))
-    ax.set_title(f"{what}, {count_text(len(ex), 'row')}", fontsize=10)
+    labels, widths = drawing.pooled(drawing.distinct_labels(ex.feature_names), strength, max_display)
+    ax = drawing.new_axes(ax, 8.0, 1.4 + 0.36 * len(widths))
+    heights = range(len(widths))[::-1]
+    drawing.draw_bars(ax, heights, widths, list(map(drawing.number_text, widths)), colour=drawing.NEGATIVE)
+    ax.set_yticks(heights, labels)
+    ax.set(xlim=(0, 1.15 * max(widths) or 1.0), ylim=(-0.6, len(widths) - 0.4))
+    what = f"mean of {len(ex.output_names)} outputs" if k is None else drawing.output_title(ex, k)
+    ax.set_xlabel(drawing.in_one_or_two_lines("mean |Shapley value|", what))
+    ax.set_title(f"{what}, {drawing.count_text(len(ex), 'row')}", fontsize=10)
     return ax
 
 
@@ -179,35 +122,29 @@ def plot_beeswarm(
     """The Shapley values of all rows, one line of points per feature, with `shap.plots.beeswarm`.
 
     Points are coloured by the feature's value. Text with two kinds is coloured too, and the label says which is which;
-    text with more kinds has no low and high, so that it is grey like missing values.
-
-    Args:
-        ex: The explanation.
-        output: Name or position; needed when there are several outputs.
-        max_display: Number of lines; the weakest features share the last one.
-        ax: Where to draw.
+    text with more kinds has no low and high, so that it is grey like missing values. Arguments as for `plot_waterfall`;
+    `output` is needed when there are several.
     """
-    check_rows(ex)
-    k = one_output(output, ex.output_names, "plot_beeswarm")
+    drawing.check_rows(ex)
+    k = drawing.one_output(output, ex.output_names, "plot_beeswarm")
     shap = need_package("shap", "plots")
-    values = values_of_outputs(ex)[:, :, k]
-    shown, rest = strongest_first(np.abs(values).mean(axis=0), max_display)
-    names = distinct_labels(ex.feature_names)
+    values = drawing.values_of_outputs(ex)[:, :, k]
+    shown, rest = drawing.strongest_first(np.abs(values).mean(axis=0), max_display)
+    names = drawing.distinct_labels(ex.feature_names)
     columns, labels = [values[:, i] for i in shown], [names[i] for i in shown]
-    colours = [] if ex.data is None else [_colours(ex.data[:, i]) for i in shown]
-    for at, (_, kinds) in enumerate(colours):
-        if kinds:
-            labels[at] += f"\n(low: {kinds[0]}, high: {kinds[1]})"
     if len(rest):
         columns.append(values[:, rest].sum(axis=1))
-        labels.append(others_label(len(rest)))
-    data = None
-    if colours:
+        labels.append(f"sum of {drawing.count_text(len(rest), 'other feature')}")
+    data, coloured = None, False
+    if ex.data is not None:
         data = np.full((len(ex), len(columns)), "", dtype=object)  # shap draws a column of text in grey
-        for at, (numbers, _) in enumerate(colours):
+        for at, i in enumerate(shown):
+            numbers, kinds = _colours(ex.data[:, i])
             if numbers is not None:
-                data[:, at] = numbers
-    ax = new_axes(ax, 8.0, max(2.8, 1.6 + 0.42 * len(columns)))
+                data[:, at], coloured = numbers, True
+            if kinds:
+                labels[at] += f"\n(low: {kinds[0]}, high: {kinds[1]})"
+    ax = drawing.new_axes(ax, 8.0, max(2.8, 1.6 + 0.42 * len(columns)))
     state = np.random.get_state()  # noqa: NPY002  shap shuffles with numpy's global generator
     np.random.seed(0)  # noqa: NPY002
     try:
@@ -217,17 +154,16 @@ def plot_beeswarm(
             order=np.arange(len(columns)),
             ax=ax,
             plot_size=None,
-            color_bar=any(numbers is not None for numbers, _ in colours),
+            color_bar=coloured,
             color_bar_label="feature value\n(grey: text, missing)",
             show=False,
         )
     finally:
         np.random.set_state(state)  # noqa: NPY002
-    ax.tick_params(axis="y", labelsize=10)
-    ax.tick_params(axis="x", labelsize=10)
-    what = short_label(ex.output_label(k), 60)
+    ax.tick_params(labelsize=10)
+    what = drawing.output_title(ex, k)
     ax.set_xlabel(f"Shapley value, {what}", fontsize=10)
-    ax.set_title(f"{what}, {count_text(len(ex), 'row')}", fontsize=10)
+    ax.set_title(f"{what}, {drawing.count_text(len(ex), 'row')}", fontsize=10)
     return ax
 
 
@@ -239,22 +175,18 @@ def _steps(ax: Axes | None, labels: Sequence[str], widths: Sequence[float], star
     starts = np.append(ends[1:], base)
     lines = [len(line) for label in labels for line in label.split("\n")]
     height = 0.36 if len(lines) == n else 0.45
-    ax = new_axes(ax, max(8.0, 5.0 + 0.075 * max(lines)), 1.6 + height * (n + 2))
+    ax = drawing.new_axes(ax, max(8.0, 5.0 + 0.075 * max(lines)), 1.6 + height * (n + 2))
     bars = list(range(n, 0, -1))
-    ax.barh(bars, widths, left=starts, height=0.72, color=[NEGATIVE if width < 0 else POSITIVE for width in widths])
+    drawing.draw_bars(ax, bars, widths, [drawing.number_text(width, "+") for width in widths], left=starts)
     for below, x in enumerate([*starts[::-1], ends[0]]):
-        ax.plot([x, x], [below, below + 1], color=NEUTRAL, linewidth=0.6, linestyle=":", zorder=0)
-    ax.plot([base, ends[0]], [0, n + 1], "D", color=NEUTRAL, markersize=6)
-    for y, left, width in zip(bars, starts, widths, strict=True):
-        number_beside(ax, left + width, y, number_text(width, "+"), left=width < 0)
-    number_beside(ax, base, 0, number_text(base), left=False, gap=8)
-    number_beside(ax, ends[0], n + 1, number_text(ends[0]), left=False, gap=8)
+        ax.plot([x, x], [below, below + 1], color=drawing.NEUTRAL, linewidth=0.6, linestyle=":", zorder=0)
+    ax.plot([base, ends[0]], [0, n + 1], "D", color=drawing.NEUTRAL, markersize=6)
+    drawing.number_beside(ax, base, 0, drawing.number_text(base), gap=8)
+    drawing.number_beside(ax, ends[0], n + 1, drawing.number_text(ends[0]), gap=8)
     ax.set_yticks([n + 1, *bars, 0], [end, *labels, bottom])
-    ax.set_ylim(-0.6, n + 1.6)
-    hide_spines(ax)
     low, high = min(base, *ends), max(base, *ends)
     room = 0.22 * (high - low) if high - low > 1e-9 * max(abs(low), abs(high)) else 1.0  # for the numbers
-    ax.set_xlim(low - room, high + room)
+    ax.set(xlim=(low - room, high + room), ylim=(-0.6, n + 1.6))
     return ax
 
 
@@ -262,12 +194,12 @@ def _colours(column: Array) -> tuple[Array | None, list[str]]:
     """The numbers to colour a feature by, None for grey, and what low and high mean for text of two kinds."""
     kinds: list[str] = []
     try:
-        numbers = np.array([np.nan if is_missing(cell) else cell for cell in column], dtype=np.float64)
+        numbers = np.array([np.nan if drawing.is_missing(cell) else cell for cell in column], dtype=np.float64)
     except (TypeError, ValueError):
-        words = ["" if is_missing(cell) else str(cell) for cell in column]
+        words = ["" if drawing.is_missing(cell) else str(cell) for cell in column]
         kinds = sorted(set(words) - {""})
         numbers = np.array([kinds.index(word) if word and len(kinds) == 2 else np.nan for word in words])
-    numbers = np.where(np.isfinite(numbers), numbers, np.nan)
-    if len(np.unique(numbers[np.isfinite(numbers)])) < 2:
+    known = np.isfinite(numbers)
+    if len(np.unique(numbers[known])) < 2:
         return None, []
-    return numbers, [short_label(kind) for kind in kinds]
+    return np.where(known, numbers, np.nan), [drawing.short_label(kind) for kind in kinds]

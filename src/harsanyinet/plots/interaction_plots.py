@@ -13,24 +13,10 @@ from numpy.typing import NDArray
 
 from harsanyinet.explanations.explanation import Explanation
 from harsanyinet.extras import need_package
-from harsanyinet.plots.drawing import (
-    NEGATIVE,
-    check_rows,
-    new_axes,
-    one_row,
-)
-from harsanyinet.plots.labels import (
-    count_text,
-    distinct_labels,
-    in_one_or_two_lines,
-    of_all_features,
-    row_title,
-    short_label,
-)
+from harsanyinet.plots import drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
 
 Array = NDArray[Any]
 
@@ -49,14 +35,10 @@ def plot_interactions(
 ) -> Axes:
     """A heat map of one row's pair interactions, with single features on the diagonal.
 
-    Args:
-        ex: The explanation. Of more than `MAX_FEATURES` features, the strongest are shown, in their own order.
-        row: Position of the row, or its label.
-        output: Name or position; by default the row's largest output.
-        index: SII (the diagonal holds Shapley values), k-SII, STII, FSII, BII or Moebius, of order 2.
-        ax: Where to draw.
+    Arguments as for `plot_waterfall`; `index` is SII (the diagonal holds Shapley values), k-SII, STII, FSII, BII or
+    Moebius, of order 2. Of more than `MAX_FEATURES` features, the strongest are shown, in their own order.
     """
-    _, _, row, k = one_row(ex, row, output)
+    _, _, row, k = drawing.one_row(ex, row, output)
     interactions = ex[row].index(index, min(2, ex.n_features))
     sets = interactions.sets
     numbers = interactions.values.reshape(len(sets), len(ex.output_names))[:, k]
@@ -64,18 +46,16 @@ def plot_interactions(
     for members, number in zip(sets, numbers, strict=True):
         matrix[members[0], members[-1]] = matrix[members[-1], members[0]] = number
     kept = _kept(np.abs(matrix).sum(axis=0))
-    matrix, labels, n = matrix[np.ix_(kept, kept)], [distinct_labels(ex.feature_names)[i] for i in kept], len(kept)
-    side = 0.52 * n
-    longest = 0.075 * max(map(len, labels))
-    ax = new_axes(ax, max(side + longest + 1.6, 5.0), max(side + longest + 1.0, 3.6))
+    names, matrix, n = drawing.distinct_labels(ex.feature_names), matrix[np.ix_(kept, kept)], len(kept)
+    labels = [names[i] for i in kept]
+    side = 0.52 * n + 0.075 * max(map(len, labels))
+    ax = drawing.new_axes(ax, max(side + 1.6, 5.0), max(side + 1.0, 3.6))
     limit = float(np.abs(matrix).max()) or 1.0
     image = ax.imshow(matrix, cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto")
     if ax.get_window_extent().width / ax.figure.dpi / n > 0.36 and 0.005 < limit < 1e5:  # inches per cell
-        decimals = max(0, 2 - int(np.floor(np.log10(limit))))
         for i, j in np.argwhere(matrix != 0):
-            text = f"{round(matrix[i, j], decimals) + 0.0:.{decimals}f}"  # no -0.00
             colour = "white" if abs(matrix[i, j]) > 0.6 * limit else "black"
-            ax.text(j, i, text, ha="center", va="center", fontsize=7, color=colour)
+            ax.text(j, i, drawing.rounded_text(matrix[i, j], limit), ha="center", va="center", fontsize=7, color=colour)
     ax.set_xticks(range(n), labels, rotation=90)
     ax.set_yticks(range(n), labels)
     ax.set_xticks(np.arange(n + 1) - 0.5, minor=True)
@@ -83,10 +63,10 @@ def plot_interactions(
     ax.grid(which="minor", color="white", linewidth=1)
     ax.tick_params(which="both", length=0)
     ax.spines[:].set_visible(False)
-    ax.figure.colorbar(image, ax=ax, fraction=0.05, pad=0.03, label=f"{index}, {short_label(ex.output_label(k))}")
+    shown = f"{index}, {drawing.short_label(ex.output_label(k))}"
+    ax.figure.colorbar(image, ax=ax, fraction=0.05, pad=0.03, label=shown)
     diagonal = {"SII": "Shapley values", "BII": "Banzhaf values"}.get(index, "single features")
-    what = in_one_or_two_lines(short_label(ex.output_label(k), 60), f"{row_title(ex, row)}{of_all_features(n, ex)}")
-    ax.set_title(f"{what}\ndiagonal: {diagonal}", fontsize=10)
+    ax.set_title(f"{_heading(ex, row, k)}\ndiagonal: {diagonal}", fontsize=10)
     return ax
 
 
@@ -96,55 +76,40 @@ def plot_network(
     """One row's Shapley interaction index of order 2 as a graph: features are nodes and pairs are edges.
 
     Drawn by `shapiq.network_plot`, which always opens a figure of its own: its drawing is copied to the axes and that
-    figure closed. Features that no coalition contains are left out.
-
-    Args:
-        ex: The explanation. Of more than `MAX_FEATURES` features, the strongest are shown.
-        row: Position of the row, or its label.
-        output: Name or position; by default the row's largest output.
-        ax: Where to draw.
+    figure closed. Features that no coalition contains are left out. Arguments as for `plot_interactions`.
     """
-    _, _, row, k = one_row(ex, row, output)
+    _, _, row, k = drawing.one_row(ex, row, output)
     shapiq = need_package("shapiq", "plots")
     plt = need_package("matplotlib.pyplot", "plots")
     interactions = ex.to_shapiq(row, "SII", min(2, ex.n_features), output)
     strength = np.zeros(ex.n_features)
     for members, at in interactions.interaction_lookup.items():
         strength[list(members)] += abs(interactions.values[at])
-    n = ex.n_features
-    if n > MAX_FEATURES:
-        interactions, n = interactions.get_subset(_kept(strength).tolist()), MAX_FEATURES
-    drawn = None
-    if strength.any():
-        names = dict(enumerate(distinct_labels(ex.feature_names)))
-        with np.errstate(invalid="ignore"):  # shapiq divides by zero to place the label of a single node
-            figure, drawn = shapiq.network_plot(interactions, feature_names=names, show=False)
-        plt.close(figure)
-    ax = new_axes(ax, 5.7 + 0.15 * min(40, max(map(len, ex.feature_names))), 6.5)
-    what = in_one_or_two_lines(short_label(ex.output_label(k), 60), f"{row_title(ex, row)}{of_all_features(n, ex)}")
-    ax.set_title(f"{what}\nnodes: Shapley values, edges: SII of pairs", fontsize=10)
+    if ex.n_features > MAX_FEATURES:
+        interactions = interactions.get_subset(_kept(strength).tolist())
+    ax = drawing.new_axes(ax, 5.7 + 0.15 * min(40, max(map(len, ex.feature_names))), 6.5)
+    ax.set_title(f"{_heading(ex, row, k)}\nnodes: Shapley values, edges: SII of pairs", fontsize=10)
     ax.set_axis_off()
-    if drawn is None:
+    if not strength.any():
         ax.text(0.5, 0.5, "every interaction is zero", ha="center", va="center", transform=ax.transAxes)
-    else:
-        _copy_network(drawn, ax)
+        return ax
+    names = dict(enumerate(drawing.distinct_labels(ex.feature_names)))
+    with np.errstate(invalid="ignore"):  # shapiq divides by zero to place the label of a single node
+        figure, drawn = shapiq.network_plot(interactions, feature_names=names, show=False)
+    plt.close(figure)
+    _copy_network(drawn, ax)
     return ax
 
 
 def plot_order_spectrum(ex: Explanation, ax: Axes | None = None) -> Axes:
-    """How much of the sum of |dividends| lies in coalitions of one feature, of two, of three and so on.
-
-    Args:
-        ex: The explanation; all rows and outputs count.
-        ax: Where to draw.
-    """
-    check_rows(ex)
+    """How much of the sum of |dividends|, of all rows and outputs, lies in coalitions of one feature, of two, ..."""
+    drawing.check_rows(ex)
     percent = 100 * ex.order_spectrum()
     occurring = np.flatnonzero(percent[1:] > 0) + 1
     top = int(occurring.max(initial=1))
-    ax = new_axes(ax, max(5.5, 1.5 + 0.5 * min(top, 30)), 3.6)
+    ax = drawing.new_axes(ax, max(5.5, 1.5 + 0.5 * min(top, 30)), 3.6)
     orders = np.arange(1, top + 1)
-    ax.bar(orders, percent[1 : top + 1], width=0.72, color=NEGATIVE)
+    ax.bar(orders, percent[1 : top + 1], width=0.72, color=drawing.NEGATIVE)
     if top <= 20:
         for order in orders:
             text = "<0.1" if 0 < percent[order] < 0.05 else f"{percent[order]:.1f}"
@@ -153,21 +118,16 @@ def plot_order_spectrum(ex: Explanation, ax: Axes | None = None) -> Axes:
     ax.set_xticks(orders[::step])
     ax.set_ylim(0, 1.12 * float(percent[1:].max()) or 100)
     ax.spines[["top", "right"]].set_visible(False)
-    ax.set_xlabel("order: number of features in the coalition")
-    ax.set_ylabel("share of the sum of |dividends| (%)")
+    ax.set(xlabel="order: number of features in the coalition", ylabel="share of the sum of |dividends| (%)")
     k = len(ex.output_names)
-    what = short_label(ex.output_label(0), 60) if k == 1 else f"{k} outputs"
-    ax.set_title(
-        f"{what}, {count_text(len(ex), 'row')}" + ("" if len(occurring) else "\nevery dividend is zero"), fontsize=10
-    )
+    what = drawing.output_title(ex, 0) if k == 1 else f"{k} outputs"
+    zero = "" if len(occurring) else "\nevery dividend is zero"
+    ax.set_title(f"{what}, {drawing.count_text(len(ex), 'row')}{zero}", fontsize=10)
     return ax
 
 
 def plot_fields(
-    fields: Any,
-    feature_names: Sequence[str] | None = None,
-    max_units: int = 300,
-    ax: Axes | None = None,
+    fields: Any, feature_names: Sequence[str] | None = None, max_units: int = 300, ax: Axes | None = None
 ) -> Axes:
     """A map of receptive fields: a line per unit, a column per feature, dark where the unit depends on the feature.
 
@@ -181,7 +141,8 @@ def plot_fields(
     """
     blocks = _blocks(fields)
     n = blocks[0].shape[1]
-    names = [f"x{i}" for i in range(n)] if feature_names is None else distinct_labels(list(map(str, feature_names)))
+    given = [f"x{i}" for i in range(n)] if feature_names is None else list(map(str, feature_names))
+    names = drawing.distinct_labels(given)
     if len(names) != n:
         raise ValueError(f"feature_names must be {n} names, however: {len(names)} given")
     if max_units < len(blocks):
@@ -190,8 +151,8 @@ def plot_fields(
     lines = [block[np.linspace(0, len(block) - 1, min(room, len(block))).round().astype(int)] for block in blocks]
     edges = np.cumsum([0, *map(len, lines)])
     colors = need_package("matplotlib.colors", "plots")
-    ax = new_axes(ax, min(max(4.5, 2.2 + 0.2 * n), 16.0), min(max(3.5, 2.0 + 0.03 * float(edges[-1])), 12.0))
-    cmap = colors.ListedColormap(["#f2f2f2", NEGATIVE])
+    ax = drawing.new_axes(ax, min(max(4.5, 2.2 + 0.2 * n), 16.0), min(max(3.5, 2.0 + 0.03 * float(edges[-1])), 12.0))
+    cmap = colors.ListedColormap(["#f2f2f2", drawing.NEGATIVE])
     ax.imshow(np.vstack(lines), cmap=cmap, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
     for edge in edges[1:-1]:
         ax.axhline(edge - 0.5, color="black", linewidth=1.5)
@@ -200,16 +161,21 @@ def plot_fields(
             ax.axvline(edge - 0.5, color="white", linewidth=0.5)
     step = -(-n // 80)
     ax.set_xticks(range(0, n, step), names[::step], rotation=90, fontsize=9 if n <= 40 else 7)
-    counts = [
-        f"{len(some)} units" if len(some) == len(block) else f"{len(some)} of {len(block)}"
-        for some, block in zip(lines, blocks, strict=True)
-    ]
-    labels = [f"block {i + 1}\n{count}" for i, count in enumerate(counts)] if len(blocks) > 1 else counts
+    sizes = [(len(some), len(block)) for some, block in zip(lines, blocks, strict=True)]
+    labels = [f"{some} units" if some == every else f"{some} of {every}" for some, every in sizes]
+    if len(blocks) > 1:
+        labels = [f"block {i}\n{label}" for i, label in enumerate(labels, start=1)]
     ax.set_yticks((edges[:-1] + edges[1:] - 1) / 2, labels)
     ax.tick_params(axis="y", length=0)
     ax.set_xlabel("feature")
     ax.set_title("receptive fields of the units", fontsize=10)
     return ax
+
+
+def _heading(ex: Explanation, row: int, k: int) -> str:
+    """The output and the row, and whether all features are shown."""
+    some = f", {MAX_FEATURES} strongest of {ex.n_features} features" if ex.n_features > MAX_FEATURES else ""
+    return drawing.in_one_or_two_lines(drawing.output_title(ex, k), f"{drawing.row_title(ex, row)}{some}")
 
 
 def _kept(strength: Array) -> Array:
@@ -219,8 +185,7 @@ def _kept(strength: Array) -> Array:
 
 def _blocks(fields: Any) -> list[NDArray[np.bool_]]:
     """The units of every block, sorted so that the structure shows."""
-    method = getattr(fields, "receptive_fields", None)
-    given = fields if method is None else method()
+    given = fields.receptive_fields() if hasattr(fields, "receptive_fields") else fields
     blocks = [np.asarray(f.detach().cpu() if hasattr(f, "detach") else f) for f in given]
     shapes = [block.shape for block in blocks]
     if not blocks or any(len(s) != 2 or 0 in s or s[1] != shapes[0][-1] for s in shapes):
@@ -252,8 +217,7 @@ def _copy_network(drawn: Axes, ax: Axes) -> None:
     for patch in every:
         copy = patches.PathPatch(patch.get_path())
         copy.update_from(patch)
-        copy.set_transform(ax.transData)
-        copy.set_edgecolor("#999999")
+        copy.set(transform=ax.transData, edgecolor="#999999")
         if patch not in nodes:  # shapiq measures them by the strongest node, beside which most would be invisible
             share = patch.get_alpha() / strongest
             if share < WEAKEST_EDGE:
@@ -263,7 +227,6 @@ def _copy_network(drawn: Axes, ax: Axes) -> None:
         ax.add_patch(copy)
     wide = max(label.get_window_extent().width for label in labels) / room
     half = max(1.3, 1.12 / max(0.3, 1 - 2 * wide))  # leaves room for the longest label on both sides
-    ax.set(xlim=(-half, half), ylim=(-1.3, 1.3))
-    ax.set_aspect("equal")
+    ax.set(xlim=(-half, half), ylim=(-1.3, 1.3), aspect="equal")
     handles = [patches.Patch(color=c, label=s) for c, s in (("#ff0d57", "positive"), ("#1e88e5", "negative"))]
     ax.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=2, frameon=False, fontsize=9)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from harsanyinet.explanations.explanation import Explanation
-from harsanyinet.plots.drawing import new_axes
+from harsanyinet.plots.drawing import new_axes, one_row, values_of_outputs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,9 +45,7 @@ def plot_map(
         limit: The value at full colour; by default all but one in 200 of the map's values lie below.
         ax: Where to draw.
     """
-    row = ex.row_position(row)
-    k = ex.output_position(output, row)
-    values = ex.values.reshape(len(ex), ex.n_features, -1)[row, :, k].astype(np.float64)
+    values, _, _, k = one_row(ex, row, output)
     ax = new_axes(ax, 3.2, 3.2)
     draw_cells(ax, image, values.reshape(_cells(ex, cells)), colour_limit(values) if limit is None else limit)
     ax.set_title(f"{ex.output_names[k]}: {values.sum():+.2f}", fontsize=10)
@@ -62,14 +60,9 @@ def plot_maps(
     cells: tuple[int, int] | None = None,
     titles: Sequence[str] | None = None,
 ) -> Figure:
-    """A line per image: the picture, then one map per class, all on one scale.
+    """A line per image of an explanation: the picture, then one map per class, all on one scale.
 
-    Args:
-        ex: An explanation of these images, and no others.
-        images: (N, height, width) or (N, height, width, channels).
-        outputs: The classes; by default all of them.
-        cells: Height and width of a map; by default as the cells are named, or square.
-        titles: What to write beside each image.
+    Arguments as for `plot_map`, for N images; `outputs` are by default all classes, `titles` stand beside the images.
     """
     from matplotlib import pyplot as plt
     from matplotlib.cm import ScalarMappable
@@ -78,13 +71,11 @@ def plot_maps(
     pictures = np.asarray(images)
     if len(pictures) != len(ex):
         raise ValueError(f"images must be those of the explanation, {len(ex)}, however: {len(pictures)}")
-    chosen = range(len(ex.output_names)) if outputs is None else [ex.output_position(o, 0) for o in outputs]
-    values = ex.values.reshape(len(ex), ex.n_features, -1).astype(np.float64)[:, :, list(chosen)]
+    chosen = [ex.output_position(o, 0) for o in (ex.output_names if outputs is None else outputs)]
+    values = values_of_outputs(ex).astype(np.float64)[:, :, chosen]
     limit, shape = colour_limit(values), _cells(ex, cells)
-    width = len(list(chosen)) + 1
-    figure, axes = plt.subplots(
-        len(ex), width, figsize=(1.25 * width + 0.8, 1.35 * len(ex) + 0.3), squeeze=False, layout="constrained"
-    )
+    size = (1.25 * len(chosen) + 2.05, 1.35 * len(ex) + 0.3)
+    figure, axes = plt.subplots(len(ex), len(chosen) + 1, figsize=size, squeeze=False, layout="constrained")
     for i, line in enumerate(axes):
         line[0].imshow(pictures[i].squeeze(), cmap="gray")
         bare(line[0])
@@ -93,13 +84,12 @@ def plot_maps(
         best = int(ex.outputs.reshape(len(ex), -1)[i].argmax()) if len(ex.output_names) > 1 else -1
         for ax, k, column in zip(line[1:], chosen, values[i].T, strict=True):
             draw_cells(ax, pictures[i], column.reshape(shape), limit)
-            ax.set_title(
-                f"{ex.output_names[k]}: {column.sum():+.1f}", fontsize=8, fontweight="bold" if k == best else "normal"
-            )
+            weight = "bold" if k == best else "normal"
+            ax.set_title(f"{ex.output_names[k]}: {column.sum():+.1f}", fontsize=8, fontweight=weight)
+    colours, extend = ScalarMappable(Normalize(-limit, limit), COLOURS), np.abs(values).max() > limit
     scale = figure.colorbar(
-        ScalarMappable(Normalize(-limit, limit), COLOURS), ax=axes, shrink=min(1.0, 2.5 / len(ex) + 0.3), pad=0.01,
-        extend="both" if np.abs(values).max() > limit else "neither",
-    )  # fmt: skip
+        colours, ax=axes, shrink=min(1.0, 2.5 / len(ex) + 0.3), pad=0.01, extend="both" if extend else "neither"
+    )
     scale.set_label(f"Shapley value ({ex.scale or 'output'})", fontsize=8)
     scale.ax.tick_params(labelsize=7)
     return figure
@@ -115,16 +105,10 @@ def plot_cell_interactions(
     at_least: int = 2,
     cells: tuple[int, int] | None = None,
 ) -> Figure:
-    """The strongest interactions of one image: which cells act together, and what they add.
+    """The k strongest interactions of one image: which cells act together, and what they add.
 
-    Args:
-        ex: An explanation whose players are the cells of an image.
-        image: The picture.
-        row: Position of the image in the explanation.
-        output: Name or position of the class; by default the image's largest output.
-        k: How many interactions.
-        at_least: Of so many cells; 1 to see what cells add by themselves, too.
-        cells: Height and width of the map; by default as the cells are named, or square.
+    Arguments as for `plot_map`. Sets of fewer than `at_least` cells are left out; 1 shows what cells add by themselves,
+    too.
     """
     from matplotlib import pyplot as plt
 
@@ -134,10 +118,8 @@ def plot_cell_interactions(
     if not top.sets:
         raise ValueError(f"some set must hold at least {at_least} cells, however: none does; pass a smaller at_least")
     shape = _cells(ex, cells)
-    limit = float(np.abs(top.values).max(initial=1e-300))
-    figure, axes = plt.subplots(
-        1, len(top.sets), figsize=(1.7 * len(top.sets), 2.1), squeeze=False, layout="constrained"
-    )
+    limit, n = float(np.abs(top.values).max(initial=1e-300)), len(top.sets)
+    figure, axes = plt.subplots(1, n, figsize=(1.7 * n, 2.1), squeeze=False, layout="constrained")
     for ax, members, value in zip(axes[0], top.sets, top.values, strict=True):
         held = np.zeros(ex.n_features)
         held[list(members)] = value
@@ -163,10 +145,8 @@ def draw_cells(ax: Axes, image: ArrayLike, values: Array, limit: float) -> None:
 
 def bare(ax: Axes) -> None:
     """No ticks, a faint frame."""
-    ax.set_xticks([])
-    ax.set_yticks([])
-    for spine in ax.spines.values():
-        spine.set_color("0.8")
+    ax.set(xticks=[], yticks=[])
+    ax.spines[:].set_color("0.8")
 
 
 def _grey(image: ArrayLike) -> Array:

@@ -58,14 +58,13 @@ class MergedTables:
     @classmethod
     def of(cls, look_up: LookUp, n_outputs: int) -> MergedTables:
         """From a look-up whose slots are sum * K + output, for rows of any kind (all states)."""
-        per_tree = tables_of(look_up)
-        groups = _grouped(look_up.paths, max((len(slots) for slots, _ in per_tree), default=0))
+        groups = _grouped(look_up.paths, int(np.diff(look_up.slot_ends, prepend=0).max(initial=0)))
         asked: dict[int, frozenset[int]] = {}
         for group in groups:
             for column, own in group.asked.items():
                 asked[column] = asked.get(column, frozenset()) | own
         cuts = {column: np.array(sorted(own)) for column, own in sorted(asked.items())}
-        parts = [_added_up(look_up.paths, per_tree, group, n_outputs) for group in groups]
+        parts = [_added_up(look_up, group, n_outputs) for group in groups]
         width = max(len(sums) for sums, _ in parts)
         ends = np.cumsum([len(table) for _, table in parts])
         starts = np.append(0, ends[:-1]).astype(np.int32)
@@ -83,22 +82,10 @@ class MergedTables:
         return cls(cuts, steps, starts, cells, numbers)
 
 
-def tables_of(look_up: LookUp) -> list[tuple[Array, Array]]:
-    """The slots (s,) of each tree, and its tables (s, states)."""
-    slots = np.split(look_up.slots, look_up.slot_ends[:-1])
-    tables = np.split(look_up.table, look_up.starts[1:])
-    sizes = look_up.paths.n_states.tolist()
-    return [(own, table.reshape(-1, size)) for own, table, size in zip(slots, tables, sizes, strict=False)]
-
-
 def _grouped(paths: Paths, width: int) -> list[_Group]:
     """Trees about the same columns together, as far as the tables stay small; each cell is about `width` numbers."""
-    trees = []
-    for t, levels in enumerate(np.split(np.arange(len(paths.columns)), paths.ends[:-1])):
-        columns, thresholds = paths.columns[levels], paths.thresholds[levels]
-        asked = {int(c): frozenset(thresholds[columns == c].tolist()) for c in np.unique(columns)}
-        if asked:
-            trees.append(_Group(asked, [t]))
+    every = [{column: frozenset(own) for column, own in paths.asked(t).items()} for t in range(len(paths.ends))]
+    trees = [_Group(asked, [t]) for t, asked in enumerate(every) if asked]
     if not trees:  # a constant: one table of zeros about the first column
         return [_Group({0: frozenset({0})}, [])]
     most = max(NUMBERS, sum(tree.n_cells for tree in trees) * width)
@@ -125,21 +112,13 @@ def _packed(trees: list[_Group], largest: int) -> list[_Group]:
     return [group for groups in packed.values() for group in groups]
 
 
-def _added_up(paths: Paths, per_tree: list[tuple[Array, Array]], group: _Group, n_outputs: int) -> tuple[Array, Array]:
+def _added_up(look_up: LookUp, group: _Group, n_outputs: int) -> tuple[Array, Array]:
     """The sums of the trees of a group, (s,), and what they add together, (cells, s, K)."""
-    begins = np.append(0, paths.ends)
-    slots = [np.zeros(1, dtype=np.int64), *(per_tree[t][0] for t in group.trees)]
-    sums = np.unique(np.concatenate(slots) // n_outputs)
+    parts = [look_up.part(t) for t in group.trees]
+    sums = np.unique(np.concatenate([np.zeros(1, dtype=np.int64), *(slots for slots, _ in parts)]) // n_outputs)
     total = np.zeros((group.n_cells, len(sums), n_outputs))
     bins = {column: np.append(0, np.array(sorted(own)) + 1) for column, own in group.asked.items()}  # one of each digit
-    for t in group.trees:
-        cells = np.full(1, int(paths.first[t]))
-        levels = np.arange(begins[t], begins[t + 1])
-        for column, seen in bins.items():
-            mine = levels[paths.columns[levels] == column]
-            above = seen[:, None] > paths.thresholds[mine]
-            cells = (cells[:, None] + above @ paths.steps[mine].astype(np.int64)).reshape(-1)
-        own, tables = per_tree[t]
-        each = tables.reshape(-1, n_outputs, paths.n_states[t])[:, :, cells]  # (sums of the tree, K, cells)
-        total[:, np.searchsorted(sums, own[::n_outputs] // n_outputs)] += np.moveaxis(each, 2, 0)
+    for t, (slots, tables) in zip(group.trees, parts, strict=True):
+        each = tables[:, look_up.paths.cells(t, bins)].reshape(-1, n_outputs, group.n_cells)
+        total[:, np.searchsorted(sums, slots[::n_outputs] // n_outputs)] += np.moveaxis(each, 2, 0)
     return sums, total

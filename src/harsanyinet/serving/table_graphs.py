@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack
 
 from harsanyinet.explanations import indices
-from harsanyinet.serving.merged_tables import MergedTables, tables_of
+from harsanyinet.serving.merged_tables import MergedTables
 from harsanyinet.serving.onnx_graphs import ROWS, Graph
 from harsanyinet.tables.columns import Column
 from harsanyinet.tables.estimators import HarsanyiClassifier, HarsanyiRegressor
@@ -146,8 +146,9 @@ def add_presence(graph: Graph, features: str, player_of: Array, n_players: int, 
 def joined(first: LookUp, second: LookUp) -> LookUp:
     """Two look-ups about the same states as one: the sums of the first, then those of the second."""
     slots, tables = [], []
-    for (slot, table), (more_slots, more_tables) in zip(tables_of(first), tables_of(second), strict=True):
-        slots.append(np.append(slot, more_slots + first.n_slots))
+    for t in range(len(first.starts)):
+        (own, table), (more, more_tables) = first.part(t), second.part(t)
+        slots.append(np.append(own, more + first.n_slots))
         tables.append(np.concatenate([table, more_tables]))
     return LookUp.of(first.paths, slots, tables, first.n_slots + second.n_slots)
 

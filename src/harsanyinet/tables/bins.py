@@ -39,7 +39,7 @@ class Binning:
 
     max_bins: int = 128
     missing: str = "auto"
-    plain_rows: float = 50.0
+    plain_rows: float = 100.0
     prior: float = 1.0
     many_classes: int = 4
 

@@ -9,7 +9,7 @@ all their players. When all trees are there, the copies teach them what to say w
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
@@ -334,30 +334,18 @@ class Booster:
         """(states, 1 + 2 K): weight, gradients and curvatures of the rows in each state."""
         self._into_states(source, shape)
         parts = np.zeros((-(-len(source) // CHUNK), shape.n_states, 1 + 2 * len(self.base)))
-
-        def work(start: int, stop: int) -> None:
-            kernels.sums_by_state(
-                start, stop, source.state, source.weight, source.gradient, source.curvature, parts[start // CHUNK]
-            )
-
-        in_chunks(self.pool, len(source), CHUNK, work)
+        given = source.state, source.weight, source.gradient, source.curvature
+        self._in_chunks(source, lambda own: kernels.sums_by_state(*(a[own] for a in given), parts[own.start // CHUNK]))
         return parts[0] if len(parts) == 1 else np.asarray(parts.sum(0))
 
     def _into_states(self, rows: Rows, shape: TreeShape) -> None:
         """Finds the state of each row in a tree."""
-
-        def work(start: int, stop: int) -> None:
-            kernels.tree_states(rows.bins, start, stop, *shape.steps, rows.state)
-
-        in_chunks(self.pool, len(rows), CHUNK, work)
+        steps = shape.steps
+        self._in_chunks(rows, lambda own: kernels.tree_states(rows.bins, own.start, own.stop, *steps, rows.state))
 
     def _add(self, rows: Rows, values: Array) -> None:
         """Adds the values of the tree that the rows' states are of to their outputs."""
-
-        def work(start: int, stop: int) -> None:
-            kernels.add_values(start, stop, rows.state, values, rows.output)
-
-        in_chunks(self.pool, len(rows), CHUNK, work)
+        self._in_chunks(rows, lambda own: kernels.add_values(rows.state[own], values, rows.output[own]))
 
     def _step(self, rows: Rows, values: Array) -> None:
         """The same, and the gradients that follow."""
@@ -365,13 +353,10 @@ class Booster:
         self._derive(rows)
 
     def _derive(self, rows: Rows) -> None:
-        in_chunks(self.pool, len(rows), CHUNK, lambda start, stop: self._derive_part(rows, start, stop))
+        self._in_chunks(rows, lambda own: derive(self.loss, rows, own))
 
-    def _derive_part(self, rows: Rows, start: int, stop: int) -> None:
-        kernels.gradients(
-            self.loss.code, self.loss.quantile or 0.5, start, stop, rows.output, rows.y, rows.weight, rows.gradient,
-            rows.curvature,
-        )  # fmt: skip
+    def _in_chunks(self, rows: Rows, work: Callable[[slice], None]) -> None:
+        in_chunks(self.pool, len(rows), CHUNK, lambda start, stop: work(slice(start, stop)))
 
     # Copies ---------------------------------------------------------------------------------------------------------
 
@@ -398,8 +383,14 @@ class Booster:
     def _outputs(self, bins: Array) -> Array:
         """(B, K) what the trees so far say about rows."""
         every, tables = np.arange(len(self.base)), [values.T for values in self.values]
-        so_far = LookUp.of(Paths.to_all(self.shapes), [every] * len(tables), tables, len(every))
+        so_far = LookUp.of(Paths.of(self.shapes), [every] * len(tables), tables, len(every))
         return np.asarray(so_far.apply(bins, self.pool).T + self.base)
+
+
+def derive(loss: Loss, rows: Rows, own: slice = slice(None)) -> None:
+    """Brings gradients and curvatures of rows, or of some of them, up to date with their outputs."""
+    given = rows.output[own], rows.y[own], rows.weight[own]
+    kernels.gradients(loss.code, loss.quantile or 0.5, *given, rows.gradient[own], rows.curvature[own])
 
 
 def _until(n: int, bar: tqdm[Any] | None, until: float | None) -> Iterator[int]:

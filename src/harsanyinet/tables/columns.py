@@ -99,7 +99,7 @@ class Column:
         if len(numbers) >= MANY_ROWS:
             from harsanyinet.tables import kernels
 
-            kernels.find_bins(numbers, 0, len(numbers), self.borders, self.first, nothing, out)
+            kernels.find_bins(numbers, self.borders, self.first, nothing, out)
             return
         out[:] = np.searchsorted(self.borders, numbers) + self.first
         unknown = np.isnan(numbers)

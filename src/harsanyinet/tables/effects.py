@@ -220,10 +220,9 @@ def _axes(model: Model, positions: Sequence[int]) -> list[Axis]:
     trees, column_of = model.trees_, columns_of(model.columns_)
     wanted = set(model.players_.of_column[list(positions)].tolist())
     asked: dict[int, set[int]] = {}
-    for t in range(len(trees)):
-        shape = trees.shape(t)
+    for shape in trees.shapes:
         if wanted <= set(shape.players.tolist()):
-            for column, threshold in zip(shape.columns.tolist(), shape.thresholds.tolist(), strict=True):
+            for column, threshold in shape.questions:
                 asked.setdefault(column, set()).add(threshold)
     each = [[sorted(asked.get(int(code), ())) for code in np.flatnonzero(column_of == p)] for p in positions]
     return [axis_of(model.columns_[p], p, thresholds) for p, thresholds in zip(positions, each, strict=True)]

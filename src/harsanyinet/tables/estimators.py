@@ -185,37 +185,14 @@ class HarsanyiClassifier(ClassifierMixin, HarsanyiTable):  # type: ignore[misc]
 class HarsanyiRegressor(RegressorMixin, HarsanyiTable):  # type: ignore[misc]
     """A regressor for tables whose every prediction comes with exact Shapley values.
 
-    Columns are treated as by `HarsanyiClassifier`, and so are the parameters that the two share.
+    Columns are treated as by `HarsanyiClassifier`.
 
     Args:
         loss: "squared" (the mean), "absolute" (the median), "quantile", or "poisson" (counts; the raw output is the
             logarithm of the mean).
         quantile: For the quantile loss.
-        max_iter: See `HarsanyiClassifier`, as for all that follow.
-        learning_rate: Share of each tree's step.
-        max_depth: Questions of a tree, at most; trees of fewer than 500 rows end where a question gains too little.
-        max_order: The largest set of columns that may act together.
-        max_bins: Bins of a column.
-        l2_regularization: Added to the weight of a leaf.
-        max_samples: Share of the rows that choose the questions of a tree.
-        max_features: Share of the columns that may be asked about in a tree.
-        copies: Copies of the rows with columns absent.
-        members: Models whose outputs are averaged.
-        missing: What a missing value is.
-        categorical_features: Columns of numbers that are categories.
-        date_features: Columns of dates.
-        groups: Columns that are one player.
-        strict: Whether rows to predict must have all columns, and no others.
-        interaction_cst: Sets of columns to act within.
-        forbidden: Pairs of columns that never act together.
-        monotonic_cst: For a column 1 or -1.
-        early_stopping: Whether to keep the number of trees that is best on rows held out.
-        validation_fraction: Share of the rows to hold out for it.
-        n_iter_no_change: Trees without a lower loss after which to stop.
-        max_seconds: A time budget.
-        random_state: The same number gives the same model.
-        n_jobs: Threads.
-        progress: Whether to show a progress bar.
+
+    All others are those of `HarsanyiClassifier`.
 
     Attributes:
         feature_importances_: Mean |Shapley value| of each column on training rows.

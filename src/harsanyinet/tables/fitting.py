@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,11 +18,12 @@ from harsanyinet.tables.bins import Binning, fit_columns
 from harsanyinet.tables.boost_inputs import Rows, Settings, Table
 from harsanyinet.tables.boosting import Booster
 from harsanyinet.tables.columns import Column, code_frame, columns_of, n_bins_of
+from harsanyinet.tables.frames import as_frame, pick_columns
 from harsanyinet.tables.history import History, scores_of
-from harsanyinet.tables.limits import Limits
+from harsanyinet.tables.limits import Limits, monotone_signs
 from harsanyinet.tables.look_ups import LookUp, Paths, in_chunks
 from harsanyinet.tables.losses import Loss
-from harsanyinet.tables.players import Players
+from harsanyinet.tables.players import Players, positions
 from harsanyinet.tables.rates import QUICK_RATE, find_rate
 from harsanyinet.tables.trees import Trees
 
@@ -32,15 +32,19 @@ Array = NDArray[Any]
 FEWEST_TO_WATCH = 20  # rows; of fewer none are held out
 USUAL_RATE = 0.02
 MANY_OUTPUTS = 200_000  # of all rows: so many average noise out, and more trees would take long
+USUAL_TREES = 1000
+MOST_COPIED = 200_000  # rows; of more there is one copy each
+MANY_FOR_DEPTH, LEAST_GAIN = 500, 0.5  # rows; trees of fewer end before all their questions are asked
 BOOSTING = 0.6  # of the time that is left, at most; the rest teaches what to say when columns are absent
 LARGE_STEP, MOST_TIMES = 0.03, 3.0  # a learning rate above leaves noise in the outputs: up to so many times the trees
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """What a fit found: columns, trees of all members, where each member ends, and the training rows' bins."""
+    """What a fit found: columns, players, trees of all members, where each member ends, and the training rows' bins."""
 
     columns: list[Column]
+    players: Players
     trees: Trees
     member_ends: Array
     learning_rate: float
@@ -49,57 +53,36 @@ class Fitted:
 
 
 def fit_trees(
-    frame: pd.DataFrame,
-    targets: Array,
-    weight: Array,
-    loss: Loss,
-    limits: Limits,
-    signs: Array,
-    *,
-    players: Players,
-    binning: Binning,
-    categories: Iterable[Any],
-    dates: Iterable[Any] | None,
-    settings: Settings,
-    rate: float | None,
-    may_lengthen: bool,
-    members: int,
-    held: tuple[pd.DataFrame, Array] | None,
-    held_share: float,
-    patience: int | None,
-    seed: int,
-    n_threads: int,
-    progress: bool,
-    until: float | None,
-) -> Fitted:
+    model: Any, frame: pd.DataFrame, targets: Array, weight: Array, loss: Loss, held: tuple[Any, Array] | None,
+    seed: int, n_threads: int, until: float | None,
+) -> Fitted:  # fmt: skip
     """Fits trees to a table.
 
     Args:
+        model: An estimator, whose parameters say how.
         frame: (B, columns).
         targets: (B, T) numbers or class numbers.
         weight: (B,), 1 on average.
         loss: What to minimise.
-        limits: Which players may act together.
-        signs: (columns,) of monotone columns.
-        players: Of the columns.
-        binning: How to bin.
-        categories: Names of columns of numbers that are categories.
-        dates: Names of columns that are dates; None for all that read as such.
-        settings: How to boost.
-        rate: Learning rate; None to find it.
-        may_lengthen: Whether there may be more trees than `settings` say where the rate that is found is large.
-        members: Models whose outputs are averaged.
-        held: Rows to watch, and their targets.
-        held_share: Share of the rows to hold out and watch.
-        patience: Trees without a lower loss of the rows that are watched after which to stop.
+        held: Rows to watch, and their targets, if they were given.
         seed: Of all draws.
         n_threads: The bits do not depend on it.
-        progress: Whether to show bars.
         until: When to stop, by `time.monotonic`.
     """
+    names = [str(name) for name in frame.columns]
+    players = Players.of(names, model.groups)
+    limits = Limits.of(model.max_order, model.interaction_cst, model.forbidden, players)
+    signs = monotone_signs(model.monotonic_cst, names)
+    if signs.any() and loss.name == "multiclass":
+        raise ValueError(f"monotonic_cst needs a binary target, however: y has {loss.n_classes} classes")
+    categories = frame.columns[positions(model.categorical_features, names, "categorical_features")]
+    dates = None
+    if not isinstance(model.date_features, str):
+        dates = frame.columns[positions(model.date_features, names, "date_features")]
     unit = Unit.of(targets, weight, loss)
-    codes = np.eye(loss.n_classes)[targets[:, 0].astype(int)] if loss.name == "multiclass" else targets
-    columns, own = fit_columns(frame, codes, weight, binning, categories, dates, seed)
+    own_unit = unit.to(targets)
+    codes = np.eye(loss.n_classes)[targets[:, 0].astype(int)] if loss.name == "multiclass" else own_unit
+    columns, own = fit_columns(frame, codes, weight, Binning(model.max_bins, model.missing), categories, dates, seed)
     _check_monotone(columns, signs)
     column_of = columns_of(columns)
     player_of = players.of_column[column_of]
@@ -107,28 +90,30 @@ def fit_trees(
     says_something = [len(np.unique(column[column > 0])) > 1 for column in own]
     n_bins = np.where(says_something, n_bins_of(columns), 1)  # a column with one value is never asked about
     allowed = limits.allowed if limits.any else None
-    table = Table(own, n_bins, player_of, unit.to(targets), weight, signs[column_of], allowed)
-    settings = replace(settings, max_players=min(settings.max_players, limits.max_order))
+    table = Table(own, n_bins, player_of, own_unit, weight, signs[column_of], allowed)
+    settings = _settings(model, table, loss, limits, len(names))
     watched: Rows | None = None
     if held is not None:
-        watched = _unseen(players.absent_together(code_frame(columns, held[0]), player_of), unit.to(held[1]), loss)
-    elif held_share:
-        table, watched = _split(table, loss, held_share, seed)
-    history = History()
+        rows = code_frame(columns, _given(held[0], names))
+        watched = _unseen(players.absent_together(rows, player_of), unit.to(held[1]), loss)
+    elif model.early_stopping:
+        table, watched = _split(table, loss, model.validation_fraction, seed)
+    rate, history, times = model.learning_rate, History(), 1.0
     if rate is None:
-        table, rate, history = _search(table, loss, settings, unit, n_threads, progress, until)
-    times, n_outputs = 1.0, max(loss.n_classes, targets.shape[1])
-    if may_lengthen and len(history.losses) and until is None and len(table.y) * n_outputs < MANY_OUTPUTS:
-        times = float(np.clip(rate / LARGE_STEP, 1.0, MOST_TIMES))
+        table, rate, history = _search(table, loss, settings, unit, n_threads, model.progress, until)
+        n_outputs = max(loss.n_classes, targets.shape[1])
+        if model.max_iter is None and until is None and len(history.losses) and len(table.y) * n_outputs < MANY_OUTPUTS:
+            times = float(np.clip(rate / LARGE_STEP, 1.0, MOST_TIMES))
     settings = replace(
         settings, learning_rate=rate / times, n_trees=round(times * settings.n_trees),
-        copies=-(-settings.copies // round(members * times)),  # each member draws its own, a long fit more often
+        copies=-(-settings.copies // round(model.members * times)),  # each draws its own, a long fit more often
     )  # fmt: skip
+    patience = model.n_iter_no_change if model.early_stopping else None
     each: list[Trees] = []
-    n_steps = members * settings.n_steps + 1  # one more: counting rows
-    with bar("boosting", n_steps, unit="tree", progress=progress) as shown:
-        for member in range(members):
-            left = None if until is None else max(0.0, until - time.monotonic()) / (members - member)
+    n_steps = model.members * settings.n_steps + 1  # one more: counting rows
+    with bar("boosting", n_steps, unit="tree", progress=model.progress) as shown:
+        for member in range(model.members):
+            left = None if until is None else max(0.0, until - time.monotonic()) / (model.members - member)
             booster = Booster(
                 table, loss, replace(settings, max_seconds=None if left is None else BOOSTING * left),
                 seed + 1000 * member, n_threads,
@@ -140,7 +125,32 @@ def fit_trees(
         rows = players.absent_together(code_frame(columns, frame), player_of)
         mean = mean.counted(_counts(mean, rows, n_threads))
     ends = np.cumsum([len(one) for one in each])
-    return Fitted(columns, mean, ends, settings.learning_rate, history, own)
+    return Fitted(columns, players, mean, ends, settings.learning_rate, history, own)
+
+
+def _settings(model: Any, table: Table, loss: Loss, limits: Limits, n_columns: int) -> Settings:
+    """How to boost, as the parameters of an estimator and the size of the table say."""
+    n = len(table.y)
+    most = max(3, min(6, 30 // max(1, loss.n_classes)))
+    copies = max(1, min(most, MOST_COPIED // n)) if model.copies is None else model.copies
+    copies = copies if table.n_players > 1 else 0  # who is alone is never absent beside others
+    trees = USUAL_TREES if model.max_iter is None else model.max_iter
+    return Settings(
+        n_trees=max(1, round(trees / (1 + (Settings.extra_trees if copies else 0.0)))), depth=model.max_depth,
+        max_players=limits.max_order, l2=model.l2_regularization, copies=copies,
+        row_share=min(0.8, max(0.1, 160_000 / n)) if model.max_samples is None else model.max_samples,
+        column_share=min(1.0, max(0.05, 200 / n_columns)) if model.max_features is None else model.max_features,
+        least_gain=LEAST_GAIN if n < MANY_FOR_DEPTH else 0.0,
+        rounds=Settings.rounds if loss.quantile is None else 1,  # quantiles take long to find
+    )  # fmt: skip
+
+
+def _given(x: Any, names: list[str]) -> pd.DataFrame:
+    """Rows to watch, with the columns of the table in their order."""
+    frame = as_frame(x, names)
+    if sorted(str(name) for name in frame.columns) != sorted(names):
+        raise ValueError(f"eval_set must have the columns of X, however: {', '.join(map(str, frame.columns[:8]))}")
+    return pick_columns(frame, names)
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,9 +200,7 @@ def _search(
     if len(table.y) < FEWEST_TO_WATCH:
         return table, USUAL_RATE, History()
     seconds = None if until is None else max(0.0, until - time.monotonic()) / 3
-    trial = find_rate(
-        table, loss, settings, n_threads=n_threads, progress=progress, max_seconds=seconds,
-    )  # fmt: skip
+    trial = find_rate(table, loss, settings, n_threads=n_threads, progress=progress, max_seconds=seconds)
     scores = unit.scores(loss, trial.held, trial.held.output)
     history = History(trial.losses, len(trial.held), QUICK_RATE, scores)
     return replace(table, useful=trial.useful), trial.learning_rate, history
@@ -236,7 +244,7 @@ def _split(table: Table, loss: Loss, share: float, seed: int) -> tuple[Table, Ro
 
 def _counts(trees: Trees, bins: Array, n_threads: int) -> Array:
     """How many rows are in each state of each tree."""
-    paths = Paths.to_all([trees.shape(t) for t in range(len(trees))])
+    paths = Paths.of(trees.shapes)
     size = 65_536
     starts = trees.state_ends - paths.n_states
     parts = np.zeros((-(-bins.shape[1] // size), len(trees.counts)), dtype=np.int64)

@@ -212,12 +212,10 @@ def tree_states(
 
 
 @_compiled
-def sums_by_state(
-    start: int, stop: int, state: Array, weight: Array, gradient: Array, curvature: Array, out: Array
-) -> None:
-    """Adds weight, gradients and curvatures (rows, K) of rows start to stop into out (states, 1 + 2 K)."""
+def sums_by_state(state: Array, weight: Array, gradient: Array, curvature: Array, out: Array) -> None:
+    """Adds weight, gradients and curvatures (rows, K) of the rows into out (states, 1 + 2 K)."""
     k = gradient.shape[1]
-    for r in range(start, stop):
+    for r in range(len(state)):
         cell = out[state[r]]
         cell[0] += weight[r]
         for j in range(k):
@@ -249,9 +247,9 @@ def average_absent(total: Array, weight: Array, sizes: Array) -> None:
 
 
 @_compiled
-def add_values(start: int, stop: int, state: Array, values: Array, output: Array) -> None:
-    """output (rows, K) += values[state] for rows start to stop."""
-    for r in range(start, stop):
+def add_values(state: Array, values: Array, output: Array) -> None:
+    """output (rows, K) += values[state]."""
+    for r in range(len(state)):
         for j in range(values.shape[1]):
             output[r, j] += values[state[r], j]
 
@@ -278,27 +276,25 @@ def _exp(x: float) -> float:
 
 @_compiled
 def gradients(
-    loss: int, quantile: float, start: int, stop: int, output: Array, y: Array, weight: Array, gradient: Array,
-    curvature: Array,
-) -> None:  # fmt: skip
+    loss: int, quantile: float, output: Array, y: Array, weight: Array, gradient: Array, curvature: Array
+) -> None:
     """First and second derivatives of the loss by the outputs, (rows, K), times the weights of the rows.
 
     A binary loss has one output. Targets of several classes are class numbers (rows, 1) or chances (rows, K).
     """
-    k = output.shape[1]
+    n, k = output.shape
     if loss == BINARY:
-        f, t, w_of = output.reshape(-1)[start:stop], y.reshape(-1)[start:stop], weight[start:stop]
-        g, h = gradient.reshape(-1)[start:stop], curvature.reshape(-1)[start:stop]
+        f, t, g, h = output.reshape(-1), y.reshape(-1), gradient.reshape(-1), curvature.reshape(-1)
         for r in range(len(f)):
             x = -40.0 if f[r] < -40.0 else f[r]
             x = 40.0 if x > 40.0 else x
             p = 1.0 / (1.0 + _exp(-x))
-            g[r] = w_of[r] * (p - t[r])
-            h[r] = w_of[r] * p * (1.0 - p)
+            g[r] = weight[r] * (p - t[r])
+            h[r] = weight[r] * p * (1.0 - p)
         return
     if loss == MULTICLASS:
-        for begin in range(start, stop, BLOCK):
-            end = min(begin + BLOCK, stop)
+        for begin in range(0, n, BLOCK):
+            end = min(begin + BLOCK, n)
             for r in range(begin, end):
                 most = output[r, 0]
                 for j in range(1, k):
@@ -318,7 +314,7 @@ def gradients(
                     gradient[r, j] = weight[r] * (p - wanted)
                     curvature[r, j] = weight[r] * p * (1.0 - p)
         return
-    for r in range(start, stop):
+    for r in range(n):
         w = weight[r]
         for j in range(k):
             f = output[r, j]
@@ -341,8 +337,8 @@ def gradients(
 
 @_compiled
 def look_up(
-    bins: Array, start: int, stop: int, first: Array, level_ends: Array, columns: Array, thresholds: Array,
-    steps: Array, slot_ends: Array, slots: Array, table_starts: Array, n_states: Array, table: Array, out: Array,
+    bins: Array, start: int, stop: int, level_ends: Array, columns: Array, thresholds: Array, steps: Array,
+    slot_ends: Array, slots: Array, table_starts: Array, n_states: Array, table: Array, out: Array,
 ) -> None:  # fmt: skip
     """Adds what every tree says about rows start to stop: out[slot, row] += its table at the row's state.
 
@@ -350,7 +346,6 @@ def look_up(
         bins: (columns, rows) uint8.
         start: First row.
         stop: One past the last row.
-        first: (T,) the state that counting begins from.
         level_ends: (T,) where the questions of a tree end.
         columns: Of all questions.
         thresholds: Likewise.
@@ -366,9 +361,9 @@ def look_up(
     for begin in range(start, stop, BLOCK):
         n = min(BLOCK, stop - begin)
         level, slot = 0, 0
-        for t in range(len(first)):
+        for t in range(len(level_ends)):
             for r in range(n):
-                state[r] = first[t]
+                state[r] = 0
             while level < level_ends[t]:
                 own = bins[columns[level], begin : begin + n]
                 threshold, step = thresholds[level], steps[level]
@@ -450,10 +445,10 @@ def count_states(
 
 
 @_compiled
-def find_bins(values: Array, start: int, stop: int, borders: Array, shift: int, missing: int, out: Array) -> None:
-    """The bin of numbers start to stop: shift + how many borders lie below the number; `missing` for NaN."""
+def find_bins(values: Array, borders: Array, shift: int, missing: int, out: Array) -> None:
+    """The bin of each number: shift + how many borders lie below the number; `missing` for NaN."""
     n = len(borders)
-    for r in range(start, stop):
+    for r in range(len(values)):
         x = values[r]
         if x != x:
             out[r] = missing

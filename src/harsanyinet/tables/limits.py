@@ -68,20 +68,13 @@ def monotone_signs(monotonic_cst: Any, names: Sequence[str]) -> NDArray[np.int64
     signs = np.zeros(len(names), dtype=np.int64)
     if monotonic_cst is None:
         return signs
-    if isinstance(monotonic_cst, Mapping):
-        for key, sign in monotonic_cst.items():
-            _check_sign(sign, key)
-            signs[positions([key], names, "monotonic_cst")[0]] = sign
-        return signs
-    given = list(monotonic_cst)
-    if len(given) != len(names):
-        raise ValueError(f"monotonic_cst must have one entry for each of {len(names)} columns, however: {len(given)}")
-    for i, sign in enumerate(given):
-        _check_sign(sign, names[i])
-        signs[i] = sign
+    if not isinstance(monotonic_cst, Mapping):
+        n = len(monotonic_cst)
+        if n != len(names):
+            raise ValueError(f"monotonic_cst must have one entry for each of {len(names)} columns, however: {n}")
+        monotonic_cst = dict(zip(names, monotonic_cst, strict=True))
+    for key, sign in monotonic_cst.items():
+        if isinstance(sign, str) or sign not in (-1, 0, 1):
+            raise ValueError(f"monotonic_cst must say 1, -1 or 0 for a column, however: {sign!r} for {key!r}")
+        signs[positions([key], names, "monotonic_cst")[0]] = sign
     return signs
-
-
-def _check_sign(sign: Any, key: Any) -> None:
-    if isinstance(sign, str) or sign not in (-1, 0, 1):
-        raise ValueError(f"monotonic_cst must say 1, -1 or 0 for a column, however: {sign!r} for {key!r}")

@@ -6,8 +6,9 @@ differ in the tables. Few rows are looked up in plain numpy, many by compiled lo
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,7 +30,6 @@ class Paths:
     """Questions that lead to states, of all trees one after another.
 
     Attributes:
-        first: (T,) the state that a row begins from.
         ends: (T,) where the questions of a tree end.
         columns: Of each question.
         thresholds: Likewise.
@@ -37,7 +37,6 @@ class Paths:
         n_states: (T,).
     """
 
-    first: Array
     ends: Array
     columns: Array
     thresholds: Array
@@ -45,48 +44,50 @@ class Paths:
     n_states: Array
 
     @classmethod
-    def to_all(cls, shapes: Sequence[TreeShape]) -> Paths:
-        """To all states of trees."""
-        steps = [shape.steps for shape in shapes]
-        return cls._of(steps, [0] * len(shapes), [shape.n_states for shape in shapes])
-
-    @classmethod
-    def to_full(cls, shapes: Sequence[TreeShape]) -> Paths:
-        """To the states in which nobody is absent, counted among themselves; for rows with all columns."""
-        parts, sizes = [], []
-        for shape in shapes:
-            strides = np.append(np.cumprod((shape.sizes - 1)[:0:-1])[::-1], 1)[: len(shape.sizes)]
-            parts.append((shape.columns, shape.thresholds, shape.units * strides[shape.axes]))
-            sizes.append(int(np.prod(shape.sizes - 1)))
-        return cls._of(parts, [0] * len(shapes), sizes)
-
-    @classmethod
-    def _of(cls, parts: Sequence[tuple[Array, Array, Array]], first: Sequence[int], n_states: Sequence[int]) -> Paths:
-        def flat(i: int, dtype: Any) -> Array:
-            return np.concatenate(
-                [np.empty(0, dtype=dtype), *(part[i] for part in parts)], dtype=dtype, casting="unsafe"
-            )
-
-        return cls(
-            np.array(first, dtype=np.uint16), np.cumsum([len(part[0]) for part in parts], dtype=np.int64),
-            flat(0, np.int64), flat(1, np.uint8), flat(2, np.uint16), np.array(n_states, dtype=np.int64),
-        )  # fmt: skip
+    def of(cls, shapes: Sequence[TreeShape], full: bool = False) -> Paths:
+        """To all states of trees, or to those in which nobody is absent, counted among themselves."""
+        parts = [shape.full_steps if full else shape.steps for shape in shapes]
+        nothing = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint8), np.empty(0, dtype=np.uint16))
+        columns, thresholds, steps = (np.concatenate(own) for own in zip(nothing, *parts, strict=True))
+        n_states = [math.prod((shape.sizes - full).tolist()) for shape in shapes]
+        ends = np.cumsum([len(part[0]) for part in parts], dtype=np.int64)
+        return cls(ends, columns, thresholds, steps, np.array(n_states, dtype=np.int64))
 
     def states_of(self, bins: Array) -> Array:
         """(T,) of one row, whose bins are (columns,)."""
         yes = (bins[self.columns] > self.thresholds) * self.steps
         asking, starts = self._asking
-        found = self.first.copy()
+        found = np.zeros(len(self.ends), dtype=np.uint16)
         if len(starts):
-            found[asking] += np.add.reduceat(yes, starts, dtype=np.uint16)
+            found[asking] = np.add.reduceat(yes, starts, dtype=np.uint16)
         return found
 
     @cached_property
     def _asking(self) -> tuple[Any, Array]:
         """Which trees ask anything, and where their questions begin."""
-        starts = np.append(0, self.ends[:-1])[: len(self.ends)]
+        starts = np.append(0, self.ends)[: len(self.ends)]
         asks = starts < self.ends
         return (slice(None) if asks.all() else asks), starts[asks]
+
+    def _questions(self, t: int) -> slice:
+        return slice(int(self.ends[t - 1]) if t else 0, int(self.ends[t]))
+
+    def asked(self, t: int) -> dict[int, set[int]]:
+        """The thresholds that tree t asks about, by column."""
+        asked: dict[int, set[int]] = {}
+        own = self._questions(t)
+        for column, threshold in sorted(zip(self.columns[own].tolist(), self.thresholds[own].tolist(), strict=True)):
+            asked.setdefault(column, set()).add(threshold)
+        return asked
+
+    def cells(self, t: int, bins: Mapping[int, Array]) -> Array:
+        """The state of tree t for all combinations of these bins of its columns; the last column's run fastest."""
+        cells, own = np.zeros(1, dtype=np.int64), self._questions(t)
+        for column, seen in bins.items():
+            mine = self.columns[own] == column
+            above = seen[:, None] > self.thresholds[own][mine]
+            cells = (cells[:, None] + above @ self.steps[own][mine].astype(np.int64)).reshape(-1)
+        return cells
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,13 +123,17 @@ class LookUp:
     @classmethod
     def of_values(cls, trees: Trees, full: bool) -> LookUp:
         """Predictions: K sums."""
-        shapes = [trees.shape(t) for t in range(len(trees))]
-        tables = []
-        for t, shape in enumerate(shapes):
-            own = trees.values[trees.states_of(t)]
-            tables.append((own[~shape.has_absent] if full else own).T)
-        paths = Paths.to_full(shapes) if full else Paths.to_all(shapes)
-        return cls.of(paths, [np.arange(trees.n_outputs)] * len(trees), tables, trees.n_outputs)
+        both = zip(trees.shapes, trees.tables, strict=True)
+        tables = [(own[~shape.has_absent] if full else own).T for shape, own in both]
+        slots = [np.arange(trees.n_outputs)] * len(trees)
+        return cls.of(Paths.of(trees.shapes, full), slots, tables, trees.n_outputs)
+
+    def part(self, t: int) -> tuple[Array, Array]:
+        """The slots of tree t, (s,), and its tables, (s, states)."""
+        slots = self.slots[int(self.slot_ends[t - 1]) if t else 0 : int(self.slot_ends[t])]
+        n_states = int(self.paths.n_states[t])
+        start = int(self.starts[t])
+        return slots, self.table[start : start + len(slots) * n_states].reshape(-1, n_states)
 
     def apply(self, bins: Array, pool: ThreadPoolExecutor | None = None) -> Array:
         """The sums of rows, (slots, rows); `bins` is (columns, rows) uint8."""
@@ -148,7 +153,7 @@ class LookUp:
                 )  # fmt: skip
                 return
             kernels.look_up(
-                bins, start, stop, p.first, p.ends, p.columns, p.thresholds, p.steps, self.slot_ends, self.slots,
+                bins, start, stop, p.ends, p.columns, p.thresholds, p.steps, self.slot_ends, self.slots,
                 self.starts, p.n_states, self.table, out,
             )  # fmt: skip
 
@@ -205,10 +210,9 @@ class Folded:
     def of(cls, look_up: LookUp) -> Folded | None:
         """From a look-up; None if a tree asks about more than two columns, or nothing is asked."""
         paths = look_up.paths
-        begins, slot_begins = np.append(0, paths.ends), np.append(0, look_up.slot_ends)
         groups: dict[tuple[int, ...], list[int]] = {}
         for t in range(len(paths.ends)):
-            asked = tuple(np.unique(paths.columns[begins[t] : begins[t + 1]]).tolist())
+            asked = tuple(paths.asked(t))
             if len(asked) > 2:
                 return None
             groups.setdefault(asked, []).append(t)
@@ -216,29 +220,17 @@ class Folded:
             return None
         columns, maps, slots, tables = [], [], [], []
         for asked, trees in groups.items():
-            levels = np.concatenate([np.arange(begins[t], begins[t + 1]) for t in trees])
-            digits, borders = [], []
-            for column in asked:
-                own = np.unique(paths.thresholds[levels[paths.columns[levels] == column]])
-                borders.append(np.append(0, own.astype(np.int64) + 1))  # one bin of each digit
-                digits.append(np.searchsorted(own, np.arange(256)))  # thresholds below the bin
-            size = len(borders[-1]) if len(asked) > 1 else 1
-            both = [digits[0] * size, digits[1] if len(asked) > 1 else np.zeros(256)]
+            cuts = [np.array(sorted(set().union(*(paths.asked(t)[column] for t in trees)))) for column in asked]
+            bins = {column: np.append(0, own + 1) for column, own in zip(asked, cuts, strict=True)}  # one of each digit
+            digits = [np.searchsorted(own, np.arange(256)) for own in cuts]  # thresholds below the bin
+            one = len(asked) == 1
             columns.append([asked[0], asked[-1]])
-            maps.append(both)
+            maps.append([digits[0], 0 * digits[0]] if one else [digits[0] * len(bins[asked[1]]), digits[1]])
             total: dict[int, Array] = {}
             for t in trees:
-                cells = np.zeros(1, dtype=np.int64) + int(paths.first[t])
-                for column, bins in zip(asked, borders, strict=True):
-                    part = np.zeros(len(bins), dtype=np.int64)
-                    for level in range(begins[t], begins[t + 1]):
-                        if paths.columns[level] == column:
-                            part += (bins > paths.thresholds[level]) * int(paths.steps[level])
-                    cells = (cells[:, None] + part).reshape(-1)
-                for i, slot in enumerate(look_up.slots[slot_begins[t] : slot_begins[t + 1]].tolist()):
-                    start = look_up.starts[t] + i * paths.n_states[t]
-                    own = look_up.table[start : start + paths.n_states[t]][cells]
-                    total[slot] = total[slot] + own if slot in total else own
+                own_slots, own_tables = look_up.part(t)
+                for slot, table in zip(own_slots.tolist(), own_tables[:, paths.cells(t, bins)], strict=True):
+                    total[slot] = total[slot] + table if slot in total else table
             slots.append(list(total))
             tables.append(np.stack(list(total.values())))
         counts = np.array([len(own) for own in slots])

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harsanyinet.tables import kernels
 from harsanyinet.tables.boost_inputs import Rows, Table
+from harsanyinet.tables.boosting import derive
 from harsanyinet.tables.losses import Loss
 
 Array = NDArray[Any]
@@ -54,9 +54,7 @@ def alone(table: Table, loss: Loss) -> Array:
     """(P,) by how many standard deviations each player's bins explain more of the gradients than chance would."""
     base = loss.best_constant(table.y, table.weight)
     rows = Rows(table.bins, table.y, table.weight, np.tile(base, (len(table.y), 1)))
-    kernels.gradients(
-        loss.code, loss.quantile or 0.5, 0, len(rows), rows.output, rows.y, rows.weight, rows.gradient, rows.curvature
-    )
+    derive(loss, rows)
     found = np.zeros(table.n_players)
     variance = (rows.gradient**2).mean(0)
     variance = np.where(variance > 0, variance, 1.0)

@@ -18,14 +18,12 @@ from harsanyinet import files
 from harsanyinet.explanations.dividends import shapley_values
 from harsanyinet.explanations.explanation import Explanation
 from harsanyinet.tables import columns as coding
-from harsanyinet.tables.bins import Binning
 from harsanyinet.tables.columns import Column
 from harsanyinet.tables.frames import as_frame, pick_columns
 from harsanyinet.tables.history import History
-from harsanyinet.tables.limits import Limits, monotone_signs
 from harsanyinet.tables.look_ups import LookUp
 from harsanyinet.tables.losses import Loss
-from harsanyinet.tables.players import Players, positions
+from harsanyinet.tables.players import Players
 from harsanyinet.tables.tree_games import GameName, TreeDividends, TreeGame, applied
 from harsanyinet.tables.trees import Trees
 from harsanyinet.threads import count_threads
@@ -33,11 +31,8 @@ from harsanyinet.threads import count_threads
 Array = NDArray[Any]
 Names = Sequence[str | int]
 
-_USUAL_TREES = 1000
 _FEW_ROWS = 20_000  # below, one thread is as fast as two
-_MOST_COPIED = 200_000  # rows; of more there is one copy each
 _SEEN_FOR_IMPORTANCE = 2000  # rows
-_MANY_FOR_DEPTH, _LEAST_GAIN = 500, 0.5  # rows; trees of fewer end before all their questions are asked
 
 
 class HarsanyiTable(BaseEstimator):  # type: ignore[misc]
@@ -86,59 +81,19 @@ class HarsanyiTable(BaseEstimator):  # type: ignore[misc]
         weight = np.ones(len(frame)) if weight is None else weight
         if not weight.all():  # a row of weight zero is as good as not passed
             frame, targets, weight = frame[weight > 0], targets[weight > 0], weight[weight > 0]
-        columns = [str(name) for name in frame.columns]
-        seed = int(np.random.RandomState().randint(2**31) if self.random_state is None else _seed(self.random_state))
-        players = Players.of(columns, self.groups)
-        limits = Limits.of(self.max_order, self.interaction_cst, self.forbidden, players)
-        signs = monotone_signs(self.monotonic_cst, columns)
-        if signs.any() and loss.name == "multiclass":
-            raise ValueError(f"monotonic_cst needs a binary target, however: y has {loss.n_classes} classes")
-        fitted = fit_trees(
-            frame, targets, weight / weight.mean(), loss, limits, signs, players=players,
-            binning=Binning(max_bins=self.max_bins, missing=self.missing),
-            categories=frame.columns[positions(self.categorical_features, columns, "categorical_features")],
-            dates=None if isinstance(self.date_features, str)
-            else frame.columns[positions(self.date_features, columns, "date_features")],
-            settings=self._settings(frame, loss, len(players)), rate=self.learning_rate,
-            may_lengthen=self.max_iter is None, members=self.members,
-            held=None if held is None else (self._held(held[0], columns), held[1]),
-            held_share=self.validation_fraction if self.early_stopping and held is None else 0.0,
-            patience=self.n_iter_no_change if self.early_stopping else None,
-            seed=seed, n_threads=self._n_threads(len(frame)), progress=self.progress,
-            until=None if self.max_seconds is None else started + self.max_seconds,
-        )  # fmt: skip
+        own = self.random_state is None  # numpy's global state is nobody's
+        seed = int((np.random.RandomState() if own else check_random_state(self.random_state)).randint(2**31 - 1))
+        until = None if self.max_seconds is None else started + self.max_seconds
+        n_threads = self._n_threads(len(frame))
+        fitted = fit_trees(self, frame, targets, weight / weight.mean(), loss, held, seed, n_threads, until)
         self.columns_: list[Column] = fitted.columns
-        self.players_ = players
+        self.players_ = fitted.players
         self.learning_rate_: float = fitted.learning_rate
         self.history_: History = fitted.history
         self._finish(fitted.trees, fitted.member_ends, loss, names)
         rows = np.random.default_rng(seed).permutation(len(frame))[:_SEEN_FOR_IMPORTANCE]
         seen = TreeDividends(self._game("missing"), np.ascontiguousarray(fitted.bins[:, np.sort(rows)]))
         self.feature_importances_ = np.abs(shapley_values(seen)).mean((0, 2))
-
-    def _held(self, x: Any, columns: list[str]) -> pd.DataFrame:
-        frame = as_frame(x, columns)
-        if sorted(str(name) for name in frame.columns) != sorted(columns):
-            raise ValueError(f"eval_set must have the columns of X, however: {', '.join(map(str, frame.columns[:8]))}")
-        return pick_columns(frame, columns)
-
-    def _settings(self, frame: pd.DataFrame, loss: Loss, n_players: int) -> Any:
-        from harsanyinet.tables.boost_inputs import Settings
-
-        n, p = frame.shape
-        most = max(3, min(6, 30 // max(1, loss.n_classes)))
-        copies = max(1, min(most, _MOST_COPIED // n)) if self.copies is None else self.copies
-        rows = min(0.8, max(0.1, 160_000 / n)) if self.max_samples is None else self.max_samples
-        shown = min(1.0, max(0.05, 200 / p)) if self.max_features is None else self.max_features
-        copies = copies if n_players > 1 else 0  # who is alone is never absent beside others
-        extra = Settings.extra_trees if copies else 0.0
-        trees = _USUAL_TREES if self.max_iter is None else self.max_iter
-        return Settings(
-            n_trees=max(1, round(trees / (1 + extra))), depth=self.max_depth, max_players=self.max_order,
-            l2=self.l2_regularization, row_share=rows, column_share=shown, copies=copies,
-            least_gain=_LEAST_GAIN if n < _MANY_FOR_DEPTH else 0.0,
-            rounds=Settings.rounds if loss.quantile is None else 1,  # quantiles take long to find
-        )  # fmt: skip
 
     def _finish(self, trees: Trees, member_ends: Array, loss: Loss, output_names: list[str]) -> None:
         """What follows from the trees; also when a model is loaded."""
@@ -373,7 +328,3 @@ def _row_names(rows: Any) -> pd.Index[Any] | None:
         return None
     index = rows.index
     return None if isinstance(index, pd.RangeIndex) and (index.start, index.step) == (0, 1) else index
-
-
-def _seed(random_state: Any) -> int:
-    return int(check_random_state(random_state).randint(2**31 - 1))

@@ -109,19 +109,15 @@ class TreeGame:
                 mine = slice(ends[i - 1] if i else 0, ends[i])
                 slots[t] = ((pairs[mine] % weights.shape[1])[:, None] * k + np.arange(k)).reshape(-1)
                 tables[t] = flat[mine].reshape(-1, n_states)
-        return LookUp.of(self._paths(full), slots, tables, weights.shape[1] * k)
-
-    def _paths(self, full: bool) -> Paths:
-        shapes = [self.trees.shape(t) for t in range(len(self.trees))]
-        return Paths.to_full(shapes) if full else Paths.to_all(shapes)
+        return LookUp.of(Paths.of(trees.shapes, full), slots, tables, weights.shape[1] * k)
 
     @cached_property
     def _coalition_numbers(self) -> list[Array]:
         """For each tree and each set of its axes, as bits, the number of the coalition; 0 for the empty set."""
         known = {tuple(np.flatnonzero(mask).tolist()): number for number, mask in enumerate(self.coalitions)}
         numbers = []
-        for t in range(len(self.trees)):
-            players = self.trees.shape(t).players.tolist()
+        for shape in self.trees.shapes:
+            players = shape.players.tolist()
             sets = [
                 tuple(sorted(p for i, p in enumerate(players) if code >> i & 1)) for code in range(2 ** len(players))
             ]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -64,6 +64,11 @@ class TreeShape:
         sizes = np.array([width[player] + 1 for player in players], dtype=np.int64)
         return cls(np.array(players, dtype=np.int64), sizes, *(np.ascontiguousarray(part) for part in table.T))
 
+    @property
+    def questions(self) -> list[Question]:
+        """Columns and thresholds, from which all else follows."""
+        return list(zip(self.columns.tolist(), self.thresholds.tolist(), strict=True))
+
     @cached_property
     def n_states(self) -> int:
         """The product of the sizes."""
@@ -72,7 +77,7 @@ class TreeShape:
     @cached_property
     def strides(self) -> Array:
         """(q,) what one digit more adds to the state."""
-        return np.append(np.cumprod(self.sizes[:0:-1])[::-1], 1).astype(np.int64)[: len(self.sizes)]
+        return _strides(self.sizes)
 
     @cached_property
     def has_absent(self) -> Masks:
@@ -88,68 +93,49 @@ class TreeShape:
         heads = [i for i, axis in enumerate(self.axes.tolist()) if not i or axis != self.axes[i - 1]]
         columns = np.concatenate([self.columns[heads], self.columns])
         thresholds = np.concatenate([np.zeros(len(heads), dtype=np.int64), self.thresholds])
-        return columns, thresholds.astype(np.uint8), np.concatenate(
-            [self.strides, self.units * self.strides[self.axes]]
-        ).astype(np.uint16)  # fmt: skip
+        steps = np.concatenate([self.strides, self.units * self.strides[self.axes]])
+        return columns, thresholds.astype(np.uint8), steps.astype(np.uint16)
+
+    @property
+    def full_steps(self) -> tuple[Array, Array, Array]:
+        """The same to the states in which nobody is absent, counted among themselves."""
+        steps = self.units * _strides(self.sizes - 1)[self.axes]
+        return self.columns, self.thresholds.astype(np.uint8), steps.astype(np.uint16)
+
+
+def _strides(sizes: Array) -> Array:
+    """What one digit more of each axis adds to a number made of them, the last axis fastest."""
+    return np.append(np.cumprod(sizes[:0:-1])[::-1], 1).astype(np.int64)[: len(sizes)]
 
 
 @dataclass(frozen=True, eq=False)
 class Trees:
-    """All trees of a model; tree t has the parts from ends[t - 1] to ends[t] of the flat arrays.
+    """All trees of a model.
 
     Attributes:
         player_of: (D,) the player of each column.
         base: (K,) outputs when everybody is absent.
-        axis_ends: (T,).
-        axis_players: The player of each axis.
-        axis_sizes: Its digits, the absent one included.
-        level_ends: (T,).
-        level_axes: The axis of each question.
-        level_columns: Its column.
-        level_thresholds: Its threshold.
-        level_units: What "yes" adds to the digit of the axis.
-        state_ends: (T,).
-        values: (states of all trees, K).
+        shapes: What each tree asks.
+        values: (states of all trees, K), one tree after another.
         counts: (states of all trees,) training rows, coded as for prediction, in each state.
     """
 
     player_of: Array
     base: Array
-    axis_ends: Array
-    axis_players: Array
-    axis_sizes: Array
-    level_ends: Array
-    level_axes: Array
-    level_columns: Array
-    level_thresholds: Array
-    level_units: Array
-    state_ends: Array
+    shapes: tuple[TreeShape, ...]
     values: Array
     counts: Array
 
     @classmethod
-    def of(cls, player_of: Array, base: Array, shapes: Sequence[TreeShape], values: Sequence[Array]) -> Trees:
-        """Trees in the order given; their counts are zero until `counted`."""
-
-        def flat(name: str) -> Array:
-            return np.concatenate([np.empty(0, dtype=np.int64), *(getattr(shape, name) for shape in shapes)])
-
-        n_states = [shape.n_states for shape in shapes]
-        return cls(
-            player_of=player_of, base=base,
-            axis_ends=np.cumsum([len(shape.players) for shape in shapes], dtype=np.int64),
-            axis_players=flat("players"), axis_sizes=flat("sizes"),
-            level_ends=np.cumsum([len(shape.columns) for shape in shapes], dtype=np.int64),
-            level_axes=flat("axes"), level_columns=flat("columns"), level_thresholds=flat("thresholds"),
-            level_units=flat("units"), state_ends=np.cumsum(n_states, dtype=np.int64),
-            values=np.concatenate([np.empty((0, len(base))), *values]),
-            counts=np.zeros(sum(n_states), dtype=np.int64),
-        )  # fmt: skip
+    def of(cls, player_of: Array, base: Array, shapes: Sequence[TreeShape], tables: Sequence[Array]) -> Trees:
+        """Trees in the order given, with the values of the states of each; nothing is counted yet."""
+        values = np.concatenate([np.empty((0, len(base))), *tables])
+        return cls(player_of, base, tuple(shapes), values, np.zeros(len(values), dtype=np.int64))
 
     # One tree at a time, for those who check by hand ---------------------------------------------------------------
 
     def __len__(self) -> int:
-        return len(self.state_ends)
+        return len(self.shapes)
 
     @property
     def n_outputs(self) -> int:
@@ -161,21 +147,19 @@ class Trees:
         """How many players there are, whether a tree asks about them or not."""
         return int(self.player_of.max(initial=-1)) + 1
 
-    def shape(self, t: int) -> TreeShape:
-        """The questions of tree t."""
-        axes, levels = _part(self.axis_ends, t), _part(self.level_ends, t)
-        return TreeShape(
-            self.axis_players[axes], self.axis_sizes[axes], self.level_axes[levels], self.level_columns[levels],
-            self.level_thresholds[levels], self.level_units[levels],
-        )  # fmt: skip
+    @cached_property
+    def state_ends(self) -> Array:
+        """(T,) where the states of each tree end in `values` and `counts`."""
+        return np.cumsum([shape.n_states for shape in self.shapes], dtype=np.int64)
 
-    def states_of(self, t: int) -> slice:
-        """Where the states of tree t stand in `values` and `counts`."""
-        return _part(self.state_ends, t)
+    @cached_property
+    def tables(self) -> list[Array]:
+        """The values of each tree, (its states, K)."""
+        return np.split(self.values, self.state_ends[:-1]) if self.shapes else []
 
     def states(self, bins: Array, t: int) -> Array:
         """The state of every row in tree t, (rows,): digits on its axes as one number."""
-        shape = self.shape(t)
+        shape = self.shapes[t]
         digits = np.zeros((len(shape.players), bins.shape[1]), dtype=np.int64)
         for axis, player in enumerate(shape.players):
             digits[axis] = bins[np.flatnonzero(self.player_of == player)[0]] > 0
@@ -187,8 +171,8 @@ class Trees:
         """Raw outputs of rows, (rows, K)."""
         bins = self.masked(bins, present)
         total = np.tile(self.base, (bins.shape[1], 1))
-        for t in range(len(self)):
-            total += self.values[self.states_of(t)][self.states(bins, t)]
+        for t, table in enumerate(self.tables):
+            total += table[self.states(bins, t)]
         return total
 
     def masked(self, bins: Array, present: Masks | None) -> Array:
@@ -202,35 +186,30 @@ class Trees:
 
     def counted(self, counts: Array) -> Trees:
         """The same trees with counts of training rows by state."""
-        return self._with(counts=np.asarray(counts, dtype=np.int64))
+        return replace(self, counts=np.asarray(counts, dtype=np.int64))
 
     def rescaled(self, scale: Array | float, shift: Array | float) -> Trees:
         """The trees of scale * output + shift."""
-        return self._with(base=self.base * scale + shift, values=self.values * scale)
+        return replace(self, base=self.base * scale + shift, values=self.values * scale)
 
     def part(self, start: int, stop: int) -> Trees:
         """Trees start to stop."""
-        shapes = [self.shape(t) for t in range(start, stop)]
-        values = [self.values[self.states_of(t)] for t in range(start, stop)]
-        return Trees.of(self.player_of, self.base, shapes, values)
+        return Trees.of(self.player_of, self.base, self.shapes[start:stop], self.tables[start:stop])
 
     @classmethod
     def mean_of(cls, models: Sequence[Trees]) -> Trees:
         """The trees of the mean output of several models."""
         if len(models) == 1:
             return models[0]
-        shapes = [model.shape(t) for model in models for t in range(len(model))]
-        values = [model.values[model.states_of(t)] / len(models) for model in models for t in range(len(model))]
-        return cls.of(models[0].player_of, np.mean([model.base for model in models], axis=0), shapes, values)
-
-    def _with(self, **changed: Array) -> Trees:
-        return Trees(**({f.name: getattr(self, f.name) for f in fields(self)} | changed))
+        shapes = [shape for model in models for shape in model.shapes]
+        tables = [table / len(models) for model in models for table in model.tables]
+        return cls.of(models[0].player_of, np.mean([model.base for model in models], axis=0), shapes, tables)
 
     def groups(self) -> Iterator[tuple[tuple[int, ...], Array]]:
         """Trees that have axes of the same sizes: the sizes, and which trees."""
         members: dict[tuple[int, ...], list[int]] = {}
-        for t in range(len(self)):
-            members.setdefault(tuple(self.axis_sizes[_part(self.axis_ends, t)].tolist()), []).append(t)
+        for t, shape in enumerate(self.shapes):
+            members.setdefault(tuple(shape.sizes.tolist()), []).append(t)
         for sizes, trees in members.items():
             yield sizes, np.array(trees)
 
@@ -239,7 +218,7 @@ class Trees:
         """Every non-empty set of players of one tree, (C, P) bool, by size and then by members."""
         from harsanyinet.explanations.indices import unite_coalitions
 
-        sets = {tuple(sorted(self.axis_players[_part(self.axis_ends, t)].tolist())) for t in range(len(self))}
+        sets = {tuple(sorted(shape.players.tolist())) for shape in self.shapes}
         subsets = {
             tuple(player for i, player in enumerate(players) if code >> i & 1)
             for players in sets for code in range(1, 2 ** len(players))
@@ -250,51 +229,32 @@ class Trees:
         return unite_coalitions(masks)[0]
 
     def to_arrays(self) -> dict[str, Array]:
-        """For a model file: small integers where they fit."""
-        small = {"axis_sizes": np.uint16, "level_axes": np.uint8, "level_thresholds": np.uint8, "level_units": np.uint8}
-        arrays = {f.name: getattr(self, f.name) for f in fields(self)}
+        """For a model file: the questions of all trees one after another, and what belongs to their states."""
+        asked = np.array([pair for shape in self.shapes for pair in shape.questions], dtype=np.int32).reshape(-1, 2)
         return {
-            name: array.astype(small[name]) if name in small else array.astype(np.int32)
-            if array.dtype.kind == "i" else array
-            for name, array in arrays.items()
+            "player_of": self.player_of.astype(np.int32), "base": self.base, "columns": asked[:, 0].copy(),
+            "thresholds": asked[:, 1].astype(np.uint8), "values": self.values, "counts": self.counts.astype(np.int32),
+            "question_ends": np.cumsum([len(shape.columns) for shape in self.shapes], dtype=np.int32),
         }  # fmt: skip
+
+    def __reduce__(self) -> Any:
+        return Trees.from_arrays, (self.to_arrays(),)  # much smaller than all the parts
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> Trees:
         """From what `to_arrays` returned; arrays that do not fit together are refused."""
-        given = {f.name: np.array(arrays[f.name]) for f in fields(cls)}
-        trees = cls(**{
-            name: array if array.dtype.kind == "f" else array.astype(np.int64) for name, array in given.items()
-        })  # fmt: skip
-        if not trees._fits():
-            raise ValueError("the trees of this file do not fit together")
-        return trees
-
-    def _fits(self) -> bool:
-        """Whether all parts have the lengths that they say, and no question leads out of a table."""
-        n, d = len(self.state_ends), len(self.player_of)
-        axes = (self.axis_players, self.axis_sizes)
-        levels = (self.level_axes, self.level_columns, self.level_thresholds, self.level_units)
-        for ends, parts in ((self.axis_ends, axes), (self.level_ends, levels), (self.state_ends, (self.counts,))):
-            if len(ends) != n or (np.diff(ends, prepend=0) < 0).any():
-                return False
-            if any(part.ndim != 1 or len(part) != (int(ends[-1]) if n else 0) for part in parts):
-                return False
-        if self.base.ndim != 1 or self.values.shape != (len(self.counts), len(self.base)):
-            return False
-        for array, most in ((self.axis_players, self.n_players), (self.level_columns, d), (self.level_thresholds, 256)):
-            if ((array < 0) | (array >= most)).any():
-                return False
-        for t in range(n):
-            shape = self.shape(t)
-            states = self.states_of(t)
-            if shape.n_states != states.stop - states.start or (shape.units < 1).any() or (shape.axes < 0).any():
-                return False
-            digits = 2 + np.bincount(shape.axes, shape.units, len(shape.sizes))  # absent, and 1 to 1 + all units
-            if digits.tolist() != shape.sizes.tolist():
-                return False
-        return True
-
-
-def _part(ends: Array, t: int) -> slice:
-    return slice(int(ends[t - 1]) if t else 0, int(ends[t]))
+        names = ("player_of", "columns", "thresholds", "question_ends", "counts")
+        player_of, columns, thresholds, ends, counts = (np.array(arrays[name], dtype=np.int64) for name in names)
+        base, values = np.array(arrays["base"]), np.array(arrays["values"])
+        starts = np.append(0, ends)[: len(ends)]
+        flat = all(array.ndim == 1 for array in (player_of, columns, thresholds, ends, counts, base))
+        if (
+            flat and values.shape == (len(counts), len(base)) and (starts <= ends).all()
+            and len(columns) == len(thresholds) == (ends[-1] if len(ends) else 0)
+            and ((columns >= 0) & (columns < len(player_of)) & (thresholds >= 0) & (thresholds < 256)).all()
+        ):  # fmt: skip
+            asked = list(zip(columns.tolist(), thresholds.tolist(), strict=True))
+            shapes = [TreeShape.of(asked[i:j], player_of) for i, j in zip(starts, ends, strict=True)]
+            if sum(shape.n_states for shape in shapes) == len(counts):
+                return cls(player_of, base, tuple(shapes), values, counts)
+        raise ValueError("the trees of this file do not fit together")
