@@ -1,7 +1,7 @@
 """Imports go one way: between rooms along the graph below, which CONTRIBUTING shows, and in no circle of modules.
 
 Read from the source: imports at the top, inside functions and for types alone, and names of modules in strings, which
-is how `loading`, `cli` and the front door import what not everybody needs.
+is how `cli` and the front door import what not everybody needs.
 """
 
 from __future__ import annotations

@@ -5,37 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from harsanyinet.explanations.certificate import Certificate, verify
-    from harsanyinet.explanations.explanation import Explanation
-    from harsanyinet.images.cnn import HarsanyiCNN
-    from harsanyinet.images.image_estimator import HarsanyiImageClassifier
-    from harsanyinet.images.official import load_official
-    from harsanyinet.loading import load, save
-    from harsanyinet.networks.attribution import Attribution
-    from harsanyinet.networks.base import HarsanyiNet
-    from harsanyinet.networks.mlp import HarsanyiMLP
-    from harsanyinet.serving.export import to_onnx
-    from harsanyinet.serving.predictor import load_predictor
-    from harsanyinet.tables.estimators import HarsanyiClassifier, HarsanyiRegressor
+    from harsanyinet.explanations.certificate import Certificate as Certificate
+    from harsanyinet.explanations.certificate import verify as verify
+    from harsanyinet.explanations.explanation import Explanation as Explanation
+    from harsanyinet.images.cnn import HarsanyiCNN as HarsanyiCNN
+    from harsanyinet.images.image_estimator import HarsanyiImageClassifier as HarsanyiImageClassifier
+    from harsanyinet.images.official import load_official as load_official
+    from harsanyinet.loading import load as load
+    from harsanyinet.loading import save as save
+    from harsanyinet.networks.attribution import Attribution as Attribution
+    from harsanyinet.networks.base import HarsanyiNet as HarsanyiNet
+    from harsanyinet.networks.mlp import HarsanyiMLP as HarsanyiMLP
+    from harsanyinet.serving.export import to_onnx as to_onnx
+    from harsanyinet.serving.predictor import load_predictor as load_predictor
+    from harsanyinet.tables.estimators import HarsanyiClassifier as HarsanyiClassifier
+    from harsanyinet.tables.estimators import HarsanyiRegressor as HarsanyiRegressor
 
 __version__ = "0.1.0"
-__all__ = [
-    "Attribution",
-    "Certificate",
-    "Explanation",
-    "HarsanyiCNN",
-    "HarsanyiClassifier",
-    "HarsanyiImageClassifier",
-    "HarsanyiMLP",
-    "HarsanyiNet",
-    "HarsanyiRegressor",
-    "load",
-    "load_official",
-    "load_predictor",
-    "save",
-    "to_onnx",
-    "verify",
-]
 
 _LATER = {
     "Attribution": "harsanyinet.networks.attribution",
@@ -54,6 +40,7 @@ _LATER = {
     "to_onnx": "harsanyinet.serving.export",
     "verify": "harsanyinet.explanations.certificate",
 }
+__all__ = list(_LATER)
 
 
 def __getattr__(name: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import os
 import sys
@@ -11,20 +12,15 @@ from pathlib import Path
 from typing import Any
 
 _TABLE = "a table with a line of column names: .csv, .tsv (also .gz) or .parquet, or - for standard input"
-_MISSING = "what stands for a missing value, such as '?', besides an empty cell, NA, NaN and null"
-_SETTINGS = (
-    "max_iter", "learning_rate", "max_order", "max_seconds", "members", "loss", "quantile", "categorical_features",
-    "monotonic_cst", "date_features", "groups",
-)  # fmt: skip
-_READING = ("missing", "delimiter", "encoding")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command and returns the exit code: 0 done, 1 a certificate failed, 2 wrong input, 130 interrupted."""
-    arguments = _parser().parse_args(argv)
+    options = vars(_parser().parse_args(argv))
+    run = options.pop("run")
     logging.basicConfig(format="%(message)s")
     try:
-        code: int = arguments.run(arguments)
+        code: int = run(**options) or 0
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
@@ -38,6 +34,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         _say(" ".join(str(error).split()) or type(error).__name__)
         return 2
+
+
+# What is parsed: an argument has the name of the parameter that it becomes -------------------------------------------
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -60,64 +59,66 @@ def _parser() -> argparse.ArgumentParser:
     _add_verify(commands.add_parser("verify", help="certify a model's values on some rows by brute force"))
     _add_export(commands.add_parser("export", help="write a model as an ONNX file that predicts and explains anywhere"))
     reproduce = commands.add_parser("reproduce", help="rerun a table or figure of the paper and set ours beside it")
-    reproduce.add_argument(
+    add = reproduce.add_argument
+    add(
         "name",
         help="table1, table2, convergence, sparsity, examples, training-cost, depth, depth-choice, image-table1, "
         "image-tau, image-stems, image-maps, receptive-fields, image-sampling-error, image-training-cost, robustness, "
         "image-sparsity, image-insertion, image-seeds, backbone, or all",
     )
-    reproduce.add_argument("-o", "--out", type=Path, default=Path("results"), help="folder (default: results)")
-    reproduce.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
-    reproduce.add_argument(
-        "--only", action="append", default=[], metavar="FIELD=VALUE", help="run no other cells, such as dataset=yeast"
-    )
+    add("-o", "--out", type=Path, default=Path("results"), help="folder (default: results)")
+    add("--quick", action="store_true", help="small sizes, to see that it runs")
+    add("--only", action="append", default=[], metavar="FIELD=VALUE", help="run no other cells, such as dataset=yeast")
     reproduce.set_defaults(run=_reproduce)
     _add_bench(commands.add_parser("bench", help="run a benchmark and write its result file"))
     return parser
 
 
+def _names(text: str) -> list[str]:
+    return [name for name in text.split(",") if name]
+
+
+_COLUMNS: dict[str, Any] = {"type": _names, "action": "extend", "metavar": "COL,..."}
+
+
 def _add_fit(fit: argparse.ArgumentParser) -> None:
-    fit.add_argument("data", type=Path, help=_TABLE)
-    fit.add_argument(
-        "--target", required=True, metavar="COL", help="the column to predict; rows without it are left out"
-    )
-    fit.add_argument("-o", "--out", type=Path, required=True, help="the model file to write, such as model.hnet")
-    fit.add_argument(
+    add = fit.add_argument
+    add("data", type=Path, help=_TABLE)
+    add("--target", required=True, metavar="COL", help="the column to predict; rows without it are left out")
+    add("-o", "--out", type=Path, required=True, help="the model file to write, such as model.hnet")
+    add(
         "--task", choices=["auto", "classification", "regression"], default="auto",
         help="auto (default): classification for text, booleans and at most 20 different whole numbers",
     )  # fmt: skip
     _add_reading(fit)
-    fit.add_argument("--drop", type=_names, action="extend", default=[], metavar="COL,...", help="columns to leave out")
-    _add_ids(fit, "columns that name the rows, such as a number of a customer; they are left out")
-    fit.add_argument(
-        "--categorical", dest="categorical_features", type=_names, action="extend", metavar="COL,...",
-        help="columns whose numbers are names of something",
-    )  # fmt: skip
-    fit.add_argument(
+    add("--drop", **_COLUMNS, default=[], help="columns to leave out")
+    ids = "columns that name the rows, such as a number of a customer; they are left out"
+    add("--id", **_COLUMNS, dest="ids", default=[], help=ids)
+    add("--categorical", **_COLUMNS, dest="categorical_features", help="columns whose numbers are names of something")
+    add(
         "--monotone", dest="monotonic_cst", type=_sign, action="append", metavar="COL=1",
         help="the output never falls as this column grows, or with COL=-1 never rises; once for each column",
     )  # fmt: skip
-    fit.add_argument(
-        "--dates", dest="date_features", type=_names, action="extend", metavar="COL,...",
-        help='columns of dates; "" for none (default: all that read as dates)',
-    )  # fmt: skip
-    fit.add_argument(
+    dates = 'columns of dates; "" for none (default: all that read as dates)'
+    add("--dates", **_COLUMNS, dest="date_features", help=dates)
+    add(
         "--group", dest="groups", type=_group, action="append", metavar="NAME=COL,...",
         help="columns that are one player, such as those of a one-hot code; once for each player",
     )  # fmt: skip
-    fit.add_argument("--max-iter", type=int, metavar="N", help="most trees (default: 1000 to 3000)")
-    fit.add_argument(
+    add("--max-iter", type=int, metavar="N", help="most trees (default: 1000 to 3000)")
+    add(
         "--learning-rate", type=float, metavar="R", help="share of each tree's step that is taken (default: looked for)"
     )
-    fit.add_argument("--max-order", type=int, metavar="N", help="most columns that may act together (default: 4)")
-    fit.add_argument("--max-seconds", type=float, metavar="S", help="a time budget: the model so far when it is over")
-    fit.add_argument("--members", type=int, metavar="N", help="models whose outputs are averaged (default: 1)")
-    fit.add_argument(
-        "--loss", choices=["squared", "absolute", "quantile", "poisson"], help="of a regression (default: squared)"
-    )
-    fit.add_argument("--quantile", type=float, metavar="Q", help="for --loss quantile (default: 0.5)")
-    fit.add_argument("--seed", type=int, default=0, metavar="N", help="the same gives the same model (default: 0)")
-    fit.add_argument("--threads", type=int, metavar="N", help="default: one for few rows, else all cores")
+    add("--max-order", type=int, metavar="N", help="most columns that may act together (default: 4)")
+    add("--max-seconds", type=float, metavar="S", help="a time budget: the model so far when it is over")
+    add("--members", type=int, metavar="N", help="models whose outputs are averaged (default: 1)")
+    add("--loss", choices=["squared", "absolute", "quantile", "poisson"], help="of a regression (default: squared)")
+    add("--quantile", type=float, metavar="Q", help="for --loss quantile (default: 0.5)")
+    add(
+        "--seed", dest="random_state", type=int, default=0, metavar="N",
+        help="the same gives the same model (default: 0)",
+    )  # fmt: skip
+    add("--threads", dest="n_jobs", type=int, metavar="N", help="default: one for few rows, else all cores")
     fit.set_defaults(run=_fit)
 
 
@@ -127,74 +128,78 @@ def _add_streaming(commands: Any) -> None:
         ("explain", _explain, "the Shapley values", "write the exact Shapley values of the rows of a table"),
     ):
         command = commands.add_parser(name, help=help)
-        command.add_argument("model", type=Path, help="a model file that fit wrote")
-        command.add_argument("data", type=Path, help=f"{_TABLE}; it may have more columns than the model needs")
-        command.add_argument("-o", "--out", type=Path, help=f"where {what} go, likewise (default, or -: CSV on stdout)")
+        add = command.add_argument
+        add("model", type=Path, help="a model file that fit wrote")
+        add("data", type=Path, help=f"{_TABLE}; it may have more columns than the model needs")
+        add("-o", "--out", type=Path, help=f"where {what} go, likewise (default, or -: CSV on stdout)")
         if name == "explain":
-            command.add_argument(
+            add(
                 "--game", choices=["missing", "marginal"], default="missing",
                 help="what happens to columns outside a coalition: they are missing (default: what the data say), or "
                 "averaged over the training rows (what the model does)",
             )  # fmt: skip
-        _add_ids(command, "columns that name the rows; they are put before the result")
+        ids = "columns that name the rows; they are put before the result"
+        add("--id", **_COLUMNS, dest="ids", default=[], help=ids)
         _add_reading(command, "; as in fit")
-        command.add_argument("--chunk", type=int, default=20_000, metavar="N", help="rows at a time (default: 20000)")
-        command.add_argument("--threads", type=int, metavar="N", help="default: as in fit")
+        add("--chunk", type=int, default=20_000, metavar="N", help="rows at a time (default: 20000)")
+        add("--threads", type=int, metavar="N", help="default: as in fit")
         command.set_defaults(run=run)
 
 
 def _add_score(score: argparse.ArgumentParser) -> None:
-    score.add_argument("model", type=Path, help="a model file that fit wrote")
-    score.add_argument("data", type=Path, help=_TABLE)
-    score.add_argument(
-        "--target", required=True, metavar="COL", help="the column with the truth; rows without it are left out"
-    )
+    add = score.add_argument
+    add("model", type=Path, help="a model file that fit wrote")
+    add("data", type=Path, help=_TABLE)
+    add("--target", required=True, metavar="COL", help="the column with the truth; rows without it are left out")
     _add_reading(score, "; as in fit")
     score.set_defaults(run=_score)
 
 
 def _add_verify(verify: argparse.ArgumentParser) -> None:
-    verify.add_argument("model", type=Path, help="a model file")
-    verify.add_argument(
+    add = verify.add_argument
+    add("model", type=Path, help="a model file")
+    add(
         "rows", type=Path,
         help="a table as for predict; for a plain network a CSV of numbers without names, one column per input",
     )  # fmt: skip
     _add_reading(verify, "; as in fit")
-    verify.add_argument("--max-rows", type=int, default=10, help="rows to try (default: 10)")
-    verify.add_argument("--double", action="store_true", help="convert a network to float64 first")
-    verify.add_argument("-o", "--out", type=Path, help="also write the certificate as JSON")
+    add("--max-rows", type=int, default=10, help="rows to try (default: 10)")
+    add("--double", action="store_true", help="convert a network to float64 first")
+    add("-o", "--out", type=Path, help="also write the certificate as JSON")
     verify.set_defaults(run=_verify)
 
 
 def _add_export(export: argparse.ArgumentParser) -> None:
-    export.add_argument("model", type=Path, help="a model file")
-    export.add_argument("out", type=Path, help="the ONNX file to write, such as model.onnx")
-    export.add_argument(
+    add = export.add_argument
+    add("model", type=Path, help="a model file")
+    add("out", type=Path, help="the ONNX file to write, such as model.onnx")
+    add(
         "--game", choices=["missing", "marginal", "baseline"], default="missing",
         help="what happens to columns outside a coalition, as in explain; or they are as in the row of --baseline",
     )  # fmt: skip
-    export.add_argument("--baseline", type=Path, metavar="TABLE", help="a table whose first row is compared with")
-    export.add_argument("--interactions", action="store_true", help="also those of all pairs of columns")
-    export.add_argument("--verify", type=Path, metavar="TABLE", help="rows to verify the model on; the file says so")
+    add("--baseline", type=Path, metavar="TABLE", help="a table whose first row is compared with")
+    add("--interactions", action="store_true", help="also those of all pairs of columns")
+    add("--verify", type=Path, metavar="TABLE", help="rows to verify the model on; the file says so")
     _add_reading(export, "; as in fit")
     export.set_defaults(run=_export)
 
 
 def _add_bench(bench: argparse.ArgumentParser) -> None:
-    bench.add_argument(
+    add = bench.add_argument
+    add(
         "name",
         choices=["core", "exactness", "accuracy", "speed", "subsets", "large", "noise", "defaults"],
         help="core: networks; exactness: Census, RMSE; accuracy, speed, subsets, large: tables beside other models, "
         "resumed where they stopped; noise: who gets the values; defaults: settings on tables kept for choosing them",
     )
-    bench.add_argument("-o", "--out", type=Path, help="result file (default: results/bench_NAME.json)")
-    bench.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
-    bench.add_argument("--threads", type=int, help="threads of each model, for tables (default: 1; large: 2)")
+    add("-o", "--out", type=Path, help="result file (default: results/bench_NAME.json)")
+    add("--quick", action="store_true", help="small sizes, to see that it runs")
+    add("--threads", type=int, help="threads of each model, for tables (default: 1; large: 2)")
     several = bench.add_argument_group("for accuracy and defaults")
     several.add_argument("--only", type=_names, metavar="DATASET,...", help="datasets (default: all)")
     several.add_argument("--models", type=_names, metavar="NAME,...", help="models, in this order (default: all)")
     defaults = bench.add_argument_group("for defaults")
-    defaults.add_argument("--settings", type=_json, metavar="JSON", help='more candidates: {"name": {...}}')
+    defaults.add_argument("--settings", type=json.loads, metavar="JSON", help='more candidates: {"name": {...}}')
     defaults.add_argument(
         "--no-samples", dest="samples", action="store_false", default=None, help="without samples of few rows"
     )
@@ -202,99 +207,79 @@ def _add_bench(bench: argparse.ArgumentParser) -> None:
 
 
 def _add_reading(command: argparse.ArgumentParser, as_in_fit: str = "") -> None:
-    command.add_argument(
-        "--missing", type=_names, action="extend", default=[], metavar="TEXT,...", help=_MISSING + as_in_fit
-    )
-    command.add_argument("--delimiter", type=_delimiter, metavar="C", help="between two cells (default: found out)")
-    command.add_argument("--encoding", metavar="NAME", help="of a text file, such as latin-1 (default: utf-8)")
+    add = command.add_argument
+    missing = f"what stands for a missing value, such as '?', besides an empty cell, NA, NaN and null{as_in_fit}"
+    add("--missing", **_COLUMNS | {"metavar": "TEXT,..."}, default=[], help=missing)
+    tab = {"\\t": "\t", "tab": "\t"}
+    between = "between two cells (default: found out)"
+    add("--delimiter", type=lambda text: tab.get(text, text), metavar="C", help=between)
+    add("--encoding", metavar="NAME", help="of a text file, such as latin-1 (default: utf-8)")
 
 
-def _add_ids(command: argparse.ArgumentParser, help: str) -> None:
-    command.add_argument("--id", dest="ids", type=_names, action="extend", default=[], metavar="COL,...", help=help)
+# What is called, and returns an exit code or nothing -----------------------------------------------------------------
 
 
-def _demo(arguments: argparse.Namespace) -> int:
-    if arguments.images:
+def _demo(images: bool, **options: Any) -> int:
+    if images:
         from harsanyinet.demos.image_demo import run_image_demo as run_demo
     else:
         from harsanyinet.demos.table_demo import run_demo
 
-    return 0 if run_demo(arguments.out, say=print, seed=arguments.seed, quick=arguments.quick)["passed"] else 1
+    return 0 if run_demo(say=print, **options) else 1
 
 
-def _fit(arguments: argparse.Namespace) -> int:
+def _fit(**options: Any) -> None:
     from harsanyinet.batch.fit_files import fit_file
 
-    settings = {name: getattr(arguments, name) for name in _SETTINGS}
     for name in ("monotonic_cst", "groups"):
-        settings[name] = dict(getattr(arguments, name)) if getattr(arguments, name) else None
-    report = fit_file(
-        arguments.data, arguments.target, arguments.out, task=arguments.task, drop=arguments.drop, ids=arguments.ids,
-        say=_say, random_state=arguments.seed, n_jobs=arguments.threads, **_some(arguments, *_READING), **settings,
-    )  # fmt: skip
-    print(report)
-    return 0
+        options[name] = dict(options[name]) if options[name] else None
+    print(fit_file(say=_say, **options))
 
 
-def _predict(arguments: argparse.Namespace) -> int:
+def _predict(**options: Any) -> None:
     from harsanyinet.batch.runs import predict_file
 
-    options = _some(arguments, "ids", "chunk", "threads", *_READING)
-    predict_file(arguments.model, arguments.data, arguments.out, say=_say, **options)
-    return 0
+    predict_file(say=_say, **options)
 
 
-def _explain(arguments: argparse.Namespace) -> int:
+def _explain(**options: Any) -> None:
     from harsanyinet.batch.runs import explain_file
 
-    options = _some(arguments, "game", "ids", "chunk", "threads", *_READING)
-    explain_file(arguments.model, arguments.data, arguments.out, say=_say, **options)
-    return 0
+    explain_file(say=_say, **options)
 
 
-def _score(arguments: argparse.Namespace) -> int:
+def _score(**options: Any) -> None:
     from harsanyinet.batch.runs import score_file
 
-    options = _some(arguments, *_READING)
-    scores = score_file(arguments.model, arguments.data, arguments.target, say=_say, **options)
-    for name, value in scores.items():
+    for name, value in score_file(say=_say, **options).items():
         print(f"{name:<20}{value:,.0f}" if name == "rows" else f"{name:<20}{value:.6g}")
-    return 0
 
 
-def _some(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
-    return {name: getattr(arguments, name) for name in names}
-
-
-def _verify(arguments: argparse.Namespace) -> int:
+def _verify(model: Path, rows: Path, out: Path | None, **options: Any) -> int:
     from harsanyinet import files
     from harsanyinet.batch.runs import verify_file
 
-    if arguments.out:
-        files.check_place(arguments.out, [arguments.model, arguments.rows])
-    options = _some(arguments, "max_rows", "double", *_READING)
-    certificate = verify_file(arguments.model, arguments.rows, say=_say, **options)
-    if arguments.out:
-        files.write_beside(arguments.out, (certificate.to_json() + "\n").encode())
+    if out:
+        files.check_place(out, [model, rows])
+    certificate = verify_file(model, rows, say=_say, **options)
+    if out:
+        files.write_beside(out, (certificate.to_json() + "\n").encode())
     print(certificate)
     return 0 if certificate.passed else 1
 
 
-def _export(arguments: argparse.Namespace) -> int:
+def _export(
+    model: Path, out: Path, game: Any, interactions: bool, baseline: Path | None, verify: Path | None, **reading: Any
+) -> None:
     from harsanyinet import files
     from harsanyinet.batch.runs import first_row, verify_file
     from harsanyinet.serving.export import export_file
 
-    inputs = [place for place in (arguments.model, arguments.baseline, arguments.verify) if place is not None]
-    files.check_place(arguments.out, inputs)
-    reading, options = _some(arguments, *_READING), _some(arguments, "game", "interactions")
-    if arguments.baseline is not None:
-        options["baseline"] = first_row(arguments.model, arguments.baseline, **reading)
-    if arguments.verify is not None:
-        options["certificate"] = verify_file(arguments.model, arguments.verify, say=_say, **reading)
-    size = export_file(arguments.model, arguments.out, **options)
-    print(f"{arguments.out}: {size / 1e6:.1f} MB")
-    return 0
+    files.check_place(out, [place for place in (model, baseline, verify) if place is not None])
+    row = None if baseline is None else first_row(model, baseline, **reading)
+    certificate = None if verify is None else verify_file(model, verify, say=_say, **reading)
+    export_file(model, out, game=game, baseline=row, interactions=interactions, certificate=certificate)
+    print(f"{out}: {out.stat().st_size / 1e6:.1f} MB")
 
 
 def _experiment(name: str) -> Any:
@@ -310,29 +295,18 @@ def _experiment(name: str) -> Any:
     return import_module(f"harsanyinet_experiments.{name}")
 
 
-def _bench(arguments: argparse.Namespace) -> int:
-    given = {name: getattr(arguments, name) for name in ("threads", "only", "models", "settings", "samples")}
-    options = {name: value for name, value in given.items() if value is not None}
-    n_known = {"core": 0, "exactness": 0, "accuracy": 3, "defaults": 5}.get(arguments.name, 1)
-    if wrong := sorted(options.keys() - set(list(given)[:n_known])):
-        name = wrong[0].replace("samples", "no-samples")
-        raise ValueError(f"--{name} is no option of this benchmark, however: bench {arguments.name}")
-    run = _experiment(f"bench_{arguments.name}").run
-    print(run(arguments.out or Path("results", f"bench_{arguments.name}.json"), quick=arguments.quick, **options))
-    return 0
+def _bench(name: str, out: Path | None, quick: bool, **given: Any) -> None:
+    options = {option: value for option, value in given.items() if value is not None}
+    n_known = {"core": 0, "exactness": 0, "accuracy": 3, "defaults": 5}.get(name, 1)
+    if wrong := sorted(options.keys() - set(("threads", "only", "models", "settings", "samples")[:n_known])):
+        flag = wrong[0].replace("samples", "no-samples")
+        raise ValueError(f"--{flag} is no option of this benchmark, however: bench {name}")
+    run = _experiment(f"bench_{name}").run
+    print(run(out or Path("results", f"bench_{name}.json"), quick=quick, **options))
 
 
-def _reproduce(arguments: argparse.Namespace) -> int:
-    print(_experiment("reproduce").run(arguments.name, arguments.out, quick=arguments.quick, only=arguments.only))
-    return 0
-
-
-def _names(text: str) -> list[str]:
-    return [name for name in text.split(",") if name]
-
-
-def _delimiter(text: str) -> str:
-    return {"\\t": "\t", "tab": "\t"}.get(text, text)
+def _reproduce(name: str, out: Path, **options: Any) -> None:
+    print(_experiment("reproduce").run(name, out, **options))
 
 
 def _sign(text: str) -> tuple[str, int]:
@@ -347,12 +321,6 @@ def _group(text: str) -> tuple[str, list[str]]:
     if not (name and equal and columns):
         raise argparse.ArgumentTypeError(f"expected NAME=COL,..., however: {text!r}")
     return name, _names(columns)
-
-
-def _json(text: str) -> Any:
-    import json
-
-    return json.loads(text)
 
 
 def _say(text: str) -> None:

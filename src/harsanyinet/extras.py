@@ -5,11 +5,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-_TORCH = (
-    "networks need torch: pip install torch --index-url https://download.pytorch.org/whl/cpu for the CPU build, or pip "
-    "install 'harsanyinet[networks]' for the usual one"
-)
-
 
 def need_package(module: str, extra: str) -> Any:
     """Imports a module of an optional package; without it, an error that names the extra."""
@@ -20,12 +15,11 @@ def need_package(module: str, extra: str) -> Any:
 
 
 def need_torch() -> None:
-    """Asked by every room that cannot do without torch, before anything else.
-
-    Raises:
-        ImportError: There is no torch; says how to install it.
-    """
+    """Asked by every room that cannot do without torch, before anything else: an error says how to install it."""
     try:
         import torch  # noqa: F401
     except ImportError as error:
-        raise ImportError(_TORCH) from error
+        raise ImportError(
+            "networks need torch: pip install torch --index-url https://download.pytorch.org/whl/cpu for the CPU "
+            "build, or pip install 'harsanyinet[networks]' for the usual one"
+        ) from error

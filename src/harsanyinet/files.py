@@ -20,6 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+Place = str | os.PathLike[str]
+Arrays = Mapping[str, NDArray[Any]]
+
 _FORMAT = "harsanyinet"
 VERSION = "1"
 _DTYPES = {
@@ -33,7 +36,7 @@ class ModelFileError(ValueError):
     """A file is not what was asked for: foreign, damaged, of another kind or of another version of the format."""
 
 
-def check_place(path: str | os.PathLike[str], inputs: Sequence[str | os.PathLike[str]] = ()) -> Path:
+def check_place(path: Place, inputs: Sequence[Place] = ()) -> Path:
     """Where a file at `path` would really be, through links; one sentence when it cannot be written there.
 
     Asked before a long computation, it saves finding out afterwards.
@@ -72,18 +75,11 @@ def check_place(path: str | os.PathLike[str], inputs: Sequence[str | os.PathLike
 
 
 @contextmanager
-def placed(path: str | os.PathLike[str]) -> Iterator[Path]:
+def placed(path: Place) -> Iterator[Path]:
     """Gives a path to write a file to that moves to `path` when the block ends, and vanishes when it fails.
 
     A new file gets the usual permissions, a replaced one keeps its own, and a symbolic link is written through. A
-    device or a pipe is written directly.
-
-    Args:
-        path: Where the file goes; the folder must exist.
-
-    Raises:
-        FileNotFoundError: The folder does not exist.
-        IsADirectoryError: A folder stands in the place of the file.
+    device or a pipe is written directly. A place that cannot be written is an error, as in `check_place`.
     """
     target = check_place(path)
     if target.exists() and not target.is_file():
@@ -100,21 +96,14 @@ def placed(path: str | os.PathLike[str]) -> Iterator[Path]:
         beside.replace(target)
 
 
-def write_beside(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write a file whole or not at all: beside its place first, then moved there in one step, as `placed` does.
-
-    Args:
-        path: Where the file goes; the folder must exist.
-        data: The whole content.
-    """
+def write_beside(path: Place, data: bytes) -> None:
+    """Writes a file whole or not at all: beside its place first, then moved there in one step, as `placed` does."""
     with placed(path) as beside:
         beside.write_bytes(data)
 
 
-def save_arrays(
-    path: str | os.PathLike[str], kind: str, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, object]
-) -> None:
-    """Save arrays and JSON in one safetensors file.
+def save_arrays(path: Place, kind: str, arrays: Arrays, meta: Mapping[str, object]) -> None:
+    """Saves arrays and JSON in one safetensors file.
 
     Args:
         path: The file; an existing one is replaced.
@@ -125,10 +114,9 @@ def save_arrays(
     Raises:
         ValueError: An array or the meta cannot be stored.
     """
-    ready = _ready(arrays)
     from safetensors.numpy import save
 
-    text = _strict_json(meta)
+    ready, text = _ready(arrays), _strict_json(meta)
     tags = {"format": _FORMAT, "kind": kind, "version": VERSION, "meta": text, "sha256": checksum(kind, text, ready)}
     data = save(ready, metadata=tags)
     if (size := int.from_bytes(data[:8], "little")) > MAX_HEADER:
@@ -136,13 +124,13 @@ def save_arrays(
     write_beside(path, data)
 
 
-def fingerprint(kind: str, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, object]) -> str:
+def fingerprint(kind: str, arrays: Arrays, meta: Mapping[str, object]) -> str:
     """The SHA-256 that a file of these arrays and this meta carries."""
     return checksum(kind, _strict_json(meta), _ready(arrays))
 
 
-def load_arrays(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Read back what `save_arrays` wrote, after checking it; nothing in the file is run.
+def load_arrays(path: Place, kind: str) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Reads back what `save_arrays` wrote, after checking it; nothing in the file is run.
 
     Args:
         path: The file.
@@ -158,9 +146,7 @@ def load_arrays(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, NDAr
     return load_any(path, kind, (kind,))[1:]
 
 
-def load_any(
-    path: str | os.PathLike[str], what: str, kinds: Sequence[str]
-) -> tuple[str, dict[str, NDArray[Any]], dict[str, Any]]:
+def load_any(path: Place, what: str, kinds: Sequence[str]) -> tuple[str, dict[str, NDArray[Any]], dict[str, Any]]:
     """As `load_arrays`, for a file that may hold one of several `kinds`, which `what` names together.
 
     Returns:
@@ -202,15 +188,14 @@ def load_any(
     try:
         arrays = _read(data, header, start)
         meta = json.loads(tags["meta"])
-        whole = version == VERSION and tags["sha256"] == checksum(kind, tags["meta"], arrays)
+        if version == VERSION and tags["sha256"] == checksum(kind, tags["meta"], arrays) and isinstance(meta, dict):
+            return kind, arrays, meta
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise damaged from error
-    if not whole or not isinstance(meta, dict):
-        raise damaged
-    return kind, arrays, meta
+    raise damaged
 
 
-def _ready(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+def _ready(arrays: Arrays) -> dict[str, NDArray[Any]]:
     """Arrays as they stand in a file: little-endian, in C order."""
     ready: dict[str, NDArray[Any]] = {}
     for name, array in arrays.items():
@@ -231,16 +216,16 @@ def _read(data: bytes, header: Mapping[str, Any], start: int) -> dict[str, NDArr
     """
     arrays: dict[str, NDArray[Any]] = {}
     end = start
-    places = {name: entry for name, entry in header.items() if name != "__metadata__"}
-    for name, entry in sorted(places.items(), key=lambda item: item[1]["data_offsets"]):
+    entries = [(name, entry) for name, entry in header.items() if name != "__metadata__"]
+    for name, entry in sorted(entries, key=lambda item: item[1]["data_offsets"]):
         dtype, shape = np.dtype(_DTYPES[entry["dtype"]]), tuple(entry["shape"])
         first, last = entry["data_offsets"]
         if not all(type(n) is int and n >= 0 for n in (*shape, first, last)) or start + first != end:
             raise ValueError(f"{name!r} is not where it should be")
+        end = start + last
         if last - first != math.prod(shape) * dtype.itemsize:
             raise ValueError(f"{name!r} has another size than it says")
-        arrays[name] = np.frombuffer(data[start + first : start + last], dtype=dtype).reshape(shape).copy()
-        end = start + last
+        arrays[name] = np.frombuffer(data[start + first : end], dtype=dtype).reshape(shape).copy()
     if end != len(data):
         raise ValueError("the arrays end before the file does")
     return arrays
@@ -250,7 +235,7 @@ def _a(kind: str) -> str:
     return f"an {kind}" if kind[:1] in tuple("aeiou") else f"a {kind}"
 
 
-def checksum(kind: str, text: str, arrays: Mapping[str, NDArray[Any]]) -> str:
+def checksum(kind: str, text: str, arrays: Arrays) -> str:
     """Of all that a file says."""
     digest = hashlib.sha256(json.dumps([kind, text]).encode())
     for name in sorted(arrays):
@@ -265,24 +250,23 @@ def _strict_json(meta: Mapping[str, object]) -> str:
         text = json.dumps(dict(meta), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"meta must be strict JSON without NaN or infinity, however: {error}") from error
-    odd = [key for key in _keys(meta) if not isinstance(key, str)]
-    if odd:
-        raise ValueError(f"meta must have str keys at every level, however: {odd[0]!r}")
+    for key in _keys(meta):
+        if not isinstance(key, str):
+            raise ValueError(f"meta must have str keys at every level, however: {key!r}")
     return text
 
 
 def _keys(value: object) -> Iterator[object]:
     if isinstance(value, Mapping):
         yield from value
-    for item in value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ():
+        value = list(value.values())
+    for item in value if isinstance(value, list | tuple) else ():
         yield from _keys(item)
 
 
 def plain(value: Any) -> Any:
     """A parameter as JSON; a random state or anything else that JSON cannot say becomes None."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
     if isinstance(value, Mapping):
         return {"pairs": [[plain(k), plain(v)] for k, v in value.items()]}

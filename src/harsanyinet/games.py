@@ -25,8 +25,13 @@ MAX_PLAYERS = 20
 
 def all_masks(n: int) -> Masks:
     """Returns all coalitions of `n` players, (2^n, n) bool: bit i of row k says whether player i is in coalition k."""
-    _check_players(n)
-    return _masks(0, 2**n, n)
+    if not 1 <= n <= MAX_PLAYERS:
+        raise ValueError(
+            f"all 2^n coalitions can be enumerated for 1 to {MAX_PLAYERS} players, however: n={n}; "
+            "above that, restrict the game to some players and hold the others fixed"
+        )
+    numbers = np.arange(2**n, dtype="<u4")[:, None].view(np.uint8)  # four bytes of each, the lowest first
+    return np.unpackbits(numbers, axis=1, count=n, bitorder="little").view(np.bool_)
 
 
 def evaluate(game: Game, n: int, *, batch_size: int = 65_536, progress: bool = True) -> Floats:
@@ -41,16 +46,15 @@ def evaluate(game: Game, n: int, *, batch_size: int = 65_536, progress: bool = T
     Returns:
         (2^n,) or (2^n, K) in float64; row k belongs to row k of `all_masks(n)`.
     """
-    _check_players(n)
+    masks = all_masks(n)
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, however: batch_size={batch_size}")
-    total = 2**n
     parts: list[Floats] = []
-    with bar("all coalitions", total, unit="mask", progress=progress) as shown:
-        for start in range(0, total, batch_size):
-            masks = _masks(start, min(start + batch_size, total), n)
-            parts.append(_as_values(game(masks), len(masks)))
-            shown.update(len(masks))
+    with bar("all coalitions", len(masks), unit="mask", progress=progress) as shown:
+        for start in range(0, len(masks), batch_size):
+            some = masks[start : start + batch_size]
+            parts.append(_as_values(game(some), len(some)))
+            shown.update(len(some))
     return np.concatenate(parts)
 
 
@@ -134,23 +138,11 @@ def _transform(table: Floats, sign: float) -> Floats:
     return out
 
 
-def _masks(start: int, stop: int, n: int) -> Masks:
-    return np.asarray((np.arange(start, stop)[:, None] >> np.arange(n)) % 2 == 1)
-
-
 def _players_of(table: Floats) -> int:
     n = len(table).bit_length() - 1
     if n < 1 or len(table) != 2**n:
         raise ValueError(f"a table of values has 2^n rows for n >= 1 players, however: {len(table)} rows")
     return n
-
-
-def _check_players(n: int) -> None:
-    if not 1 <= n <= MAX_PLAYERS:
-        raise ValueError(
-            f"all 2^n coalitions can be enumerated for 1 to {MAX_PLAYERS} players, however: n={n}; "
-            "above that, restrict the game to some players and hold the others fixed"
-        )
 
 
 def _as_values(values: Any, n_masks: int) -> Floats:

@@ -6,39 +6,32 @@ imported: a table's model needs no torch. No pickle; loading runs no code from a
 
 from __future__ import annotations
 
-from importlib import import_module
-from os import PathLike
 from typing import Any
 
+import harsanyinet
 from harsanyinet import files
+from harsanyinet.files import Place
 
-KINDS = {  # what a file may hold -> module and class
-    "HarsanyiClassifier": "harsanyinet.tables.estimators:HarsanyiClassifier",
-    "HarsanyiRegressor": "harsanyinet.tables.estimators:HarsanyiRegressor",
-    "HarsanyiMLP": "harsanyinet.networks.mlp:HarsanyiMLP",
-    "HarsanyiCNN": "harsanyinet.images.cnn:HarsanyiCNN",
-    "HarsanyiImageClassifier": "harsanyinet.images.image_estimator:HarsanyiImageClassifier",
-}
+KINDS = ("HarsanyiClassifier", "HarsanyiRegressor", "HarsanyiMLP", "HarsanyiCNN", "HarsanyiImageClassifier")
 
 
-def save(model: Any, path: str | PathLike[str]) -> None:
+def save(model: Any, path: Place) -> None:
     """Writes a network or a fitted estimator to one file, beside an old one and then in its place."""
     kind = type(model).__name__
-    if f"{type(model).__module__}:{kind}" != KINDS.get(kind):
+    if kind not in KINDS or type(model) is not getattr(harsanyinet, kind):
         raise TypeError(f"model must be one of {', '.join(KINDS)}, however: {kind}")
     model.save(path)
 
 
-def load(path: str | PathLike[str]) -> Any:
+def load(path: Place) -> Any:
     """Reads what `save` wrote: a network, in evaluation mode and on the CPU, or a fitted estimator.
 
     Raises:
         harsanyinet.files.ModelFileError: If the file is damaged, foreign or of another version of the format.
         ImportError: If the model needs a package that is not there.
     """
-    kind, arrays, meta = files.load_any(path, "model", tuple(KINDS))
-    module, _, name = KINDS[kind].partition(":")
-    model_class: Any = getattr(import_module(module), name)
+    kind, arrays, meta = files.load_any(path, "model", KINDS)
+    model_class = getattr(harsanyinet, kind)
     try:
         return model_class.from_arrays(arrays, meta)
     except (KeyError, TypeError, AttributeError, ValueError, RuntimeError, IndexError) as error:

@@ -17,13 +17,5 @@ def visible(progress: bool = True) -> bool:
 
 
 def bar(stage: str, total: int | None, *, unit: str = "row", progress: bool = True, **options: Any) -> tqdm[Any]:
-    """A bar for one stage.
-
-    Args:
-        stage: What is being done.
-        total: How many units there are; None where that is not known, and then no percentage is shown.
-        unit: What is counted.
-        progress: False for none at all.
-        **options: More for tqdm.
-    """
+    """A bar for what is being done, over so many units, if that is known; `options` are more for tqdm."""
     return tqdm(desc=stage, total=total, unit=unit, delay=DELAY, disable=not visible(progress), leave=False, **options)

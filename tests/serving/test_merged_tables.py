@@ -29,8 +29,9 @@ def read(merged, bins, n_sums):
     out = np.zeros((bins.shape[1], n_sums, merged.cells.shape[2]))
     for row in range(bins.shape[1]):
         place = merged.starts.astype(int).copy()
-        for column, table, steps in merged.steps:
-            place[table] += steps[np.searchsorted(merged.cuts[column], bins[column, row])]
+        for column, own in merged.steps.items():
+            for table, steps in own:
+                place[table] += steps[np.searchsorted(merged.cuts[column], bins[column, row])]
         for table in range(n_tables):
             for w in range(width):
                 if merged.sums[table, w] >= 0:

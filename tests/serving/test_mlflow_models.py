@@ -53,7 +53,7 @@ def test_nothing_is_pickled(binary):
     names = {one.name for one in path.rglob("*") if one.is_file()}
     assert "model.hnet" in names
     assert not any(name.endswith((".pkl", ".pickle", ".joblib")) for name in names)
-    assert "loader_module: harsanyinet.serving.mlflow_loader" in (path / "MLmodel").read_text()
+    assert "loader_module: harsanyinet.serving.mlflow_models" in (path / "MLmodel").read_text()
 
 
 def test_several_outputs_arrays_and_a_run(tmp_path, monkeypatch):
@@ -75,7 +75,7 @@ def test_it_is_logged_to_a_run(tmp_path, monkeypatch, binary):
     monkeypatch.setattr(mlflow.pyfunc, "log_model", lambda **given: logged.update(given))  # no server in tests
     log_mlflow(model, "credit", registered_model_name="credit")
     assert logged["name"] == logged["registered_model_name"] == "credit"
-    assert logged["loader_module"] == "harsanyinet.serving.mlflow_loader"
+    assert logged["loader_module"] == "harsanyinet.serving.mlflow_models"
 
 
 def test_sentences(binary, tmp_path):

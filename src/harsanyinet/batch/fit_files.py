@@ -14,7 +14,7 @@ import pandas as pd
 
 from harsanyinet import files
 from harsanyinet.batch.tablefiles import STANDARD, Reading, odd_values, read_table, seekable
-from harsanyinet.batch.textfiles import Place
+from harsanyinet.files import Place
 from harsanyinet.tables.estimators import HarsanyiClassifier, HarsanyiRegressor
 from harsanyinet.tables.frames import ColumnWarning
 
@@ -28,34 +28,27 @@ MOST_CLASSES = 20
 
 @dataclass(frozen=True)
 class FitReport:
-    """What `fit_file` did."""
+    """What `fit_file` did; as text, what `harsanyinet fit` prints."""
 
+    model: TableModel
+    path: Path
     n_rows: int
     n_without_target: int
-    n_columns: int
-    task: Task
-    n_classes: int | None
-    n_trees: int
-    learning_rate: float
-    n_held_out: int
-    scores: dict[str, float]
-    """Loss, accuracy and so on, by name, of rows held out while the learning rate was looked for; else none."""
-    important: tuple[tuple[str, float], ...]
-    """The five most important columns and their mean |Shapley value|."""
     seconds: float
-    path: Path
 
     def __str__(self) -> str:
+        model, importance, history = self.model, self.model.feature_importances_, self.model.history_
         left_out = f" ({self.n_without_target:,} more without a target)" if self.n_without_target else ""
-        classes = f", {self.n_classes} classes" if self.n_classes else ""
-        scores = ", ".join(f"{name} {value:.4g}" for name, value in self.scores.items())
+        is_classifier = isinstance(model, HarsanyiClassifier)
+        scores = ", ".join(f"{name} {value:.4g}" for name, value in history.scores.items())
+        first = np.argsort(-importance, kind="stable")[:5]
         lines = {
             "rows": f"{self.n_rows:,}{left_out}",
-            "columns": f"{self.n_columns:,}",
-            "task": f"{self.task}{classes}",
-            "trees": f"{self.n_trees:,}, learning rate {self.learning_rate:.3g}",
-            "on rows held out": f"{scores} ({self.n_held_out:,} rows)" if scores else "nothing was held out",
-            "most important": ", ".join(f"{name} {value:.3g}" for name, value in self.important),
+            "columns": f"{len(model.columns_):,}",
+            "task": f"classification, {len(model.classes_)} classes" if is_classifier else "regression",
+            "trees": f"{len(model.trees_):,}, learning rate {model.learning_rate_:.3g}",
+            "on rows held out": f"{scores} ({history.n_rows:,} rows)" if scores else "nothing was held out",
+            "most important": ", ".join(f"{model.players_.names[i]} {importance[i]:.3g}" for i in first),
             "seconds": f"{self.seconds:.1f}",
             "model": str(self.path),
         }
@@ -83,9 +76,7 @@ def fit_file(
         target: The column to predict; rows without it are left out.
         out: The model file.
         task: What to fit; "auto" asks `decide_task`, and takes a `loss` among the settings for regression.
-        missing: What stands for a missing value in the file, such as "?".
-        delimiter: Between two cells; by default found out.
-        encoding: Of a text file; by default UTF-8.
+        missing, delimiter, encoding: How to read the file, see `Reading`.
         drop: Columns to leave out.
         ids: Columns that name the rows, and are left out too.
         say: Takes remarks, one line each.
@@ -93,7 +84,10 @@ def fit_file(
     """
     start = time.perf_counter()
     settings = {name: value for name, value in settings.items() if value is not None}
-    _check_settings(task, settings)
+    if task == "classification" and (losses := settings.keys() & {"loss", "quantile"}):
+        raise ValueError(f"{min(losses)} is a setting of regression, however: the task is classification")
+    if "quantile" in settings and settings.get("loss") != "quantile":
+        raise ValueError(f"a quantile needs the loss quantile, however: loss={settings.get('loss', 'squared')}")
     if str(out) == STANDARD:
         raise ValueError("a model must go to a file, such as model.hnet, however: to standard output")
     files.check_place(out, [data])
@@ -114,7 +108,7 @@ def fit_file(
     for warning in caught:
         say(str(warning.message))
     model.save(out)
-    return _report(model, y, n_without, task, Path(out), time.perf_counter() - start)
+    return FitReport(model, Path(out), len(y), n_without, time.perf_counter() - start)
 
 
 def decide_task(y: pd.Series[Any]) -> tuple[Task, str]:
@@ -142,13 +136,6 @@ def decide_task(y: pd.Series[Any]) -> tuple[Task, str]:
 
 
 # Steps ---------------------------------------------------------------------------------------------------------------
-
-
-def _check_settings(task: str, settings: Mapping[str, Any]) -> None:
-    if task == "classification" and (losses := settings.keys() & {"loss", "quantile"}):
-        raise ValueError(f"{min(losses)} is a setting of regression, however: the task is classification")
-    if "quantile" in settings and settings.get("loss") != "quantile":
-        raise ValueError(f"a quantile needs the loss quantile, however: loss={settings.get('loss', 'squared')}")
 
 
 def _columns(
@@ -203,23 +190,3 @@ def _tidy_target(y: pd.Series[Any], task: str) -> pd.Series[Any]:
             raise ValueError(f"the target of a regression must hold numbers, however: {y.name!r} holds {example!r}")
         y = numbers
     return y
-
-
-def _report(model: TableModel, y: pd.Series[Any], n_without: int, task: Task, path: Path, seconds: float) -> FitReport:
-    history, importance = model.history_, model.feature_importances_
-    return FitReport(
-        n_rows=len(y),
-        n_without_target=n_without,
-        n_columns=len(model.columns_),
-        task=task,
-        n_classes=len(model.classes_) if isinstance(model, HarsanyiClassifier) else None,
-        n_trees=len(model.trees_),
-        learning_rate=model.learning_rate_,
-        n_held_out=history.n_rows,
-        scores=history.scores,
-        important=tuple(
-            (model.players_.names[i], float(importance[i])) for i in np.argsort(-importance, kind="stable")[:5]
-        ),
-        seconds=seconds,
-        path=path,
-    )

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from itertools import chain, pairwise
 from typing import Any, Literal, Unpack
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from harsanyinet import files, loading
+from harsanyinet.batch.fit_files import Say, TableModel
 from harsanyinet.batch.tablefiles import (
     STANDARD,
     Reading,
@@ -22,93 +25,65 @@ from harsanyinet.batch.tablefiles import (
     seekable,
     writing_table,
 )
-from harsanyinet.batch.textfiles import Place
 from harsanyinet.explanations.certificate import Certificate, verify
+from harsanyinet.files import Place
 from harsanyinet.progress import bar
 from harsanyinet.tables.columns import Column, code_frame
-from harsanyinet.tables.estimators import HarsanyiClassifier, HarsanyiRegressor
+from harsanyinet.tables.estimators import HarsanyiClassifier
 from harsanyinet.tables.frames import UnseenCategoryWarning
 from harsanyinet.tables.history import scores_of
 from harsanyinet.threads import count_threads
 
 Game = Literal["missing", "marginal"]
-TableModel = HarsanyiClassifier | HarsanyiRegressor
-Say = Callable[[str], object]
-
-CHUNK = 20_000
-"""Rows that are read at a time: fewer cost more by the call, more take memory."""
 
 
-def predict_file(
-    model: Place,
-    data: Place,
-    out: Place | None = None,
-    *,
-    ids: Sequence[str] = (),
-    chunk: int = CHUNK,
-    threads: int | None = None,
-    say: Say = lambda text: None,
-    progress: bool = True,
-    **reading: Unpack[Reading],
-) -> int:
+class Streaming(Reading, total=False):
+    """How to go through a file: how it is read, and what follows."""
+
+    ids: Sequence[str]
+    """Columns of the data that name the rows, and stand before the result; none by default."""
+    chunk: int
+    """Rows that are read at a time, 20,000: fewer cost more by the call, more take memory."""
+    threads: int | None
+    """As in fit if None."""
+    say: Say
+    """Takes remarks, one line each."""
+    progress: bool
+    """Whether to show a bar on a terminal when it lasts longer than two seconds; True by default."""
+
+
+def predict_file(model: Place, data: Place, out: Place | None = None, **options: Unpack[Streaming]) -> int:
     """Predicts the rows of a table file, which may be larger than memory.
 
     The columns of the result are `prediction`, for a classifier also `probability of <class>` for each class; with
-    several targets `prediction of <target>` for each. Those that name the rows stand before them.
+    several targets `prediction of <target>` for each.
 
     Args:
         model: A model file of an estimator.
         data: CSV, TSV or Parquet, with the columns of the model and any others, in any order; "-" for standard input.
         out: Where the predictions go, likewise; None or "-" for CSV on stdout.
-        ids: Columns of the data that name the rows.
-        chunk: Rows read at a time.
-        threads: As in fit if None.
-        say: Takes remarks, one line each.
-        progress: Shows a bar on a terminal when it lasts longer than two seconds.
-        **reading: How to read the data; the same as in `fit_file`.
+        **options: See `Streaming`.
 
     Returns:
         The number of rows.
     """
-    return _stream(_predicted, "predicting", model, data, out, ids, chunk, threads, say, progress, reading)
+    return _stream(_predicted, "predicting", model, data, out, **options)
 
 
 def explain_file(
-    model: Place,
-    data: Place,
-    out: Place | None = None,
-    *,
-    game: Game = "missing",
-    ids: Sequence[str] = (),
-    chunk: int = CHUNK,
-    threads: int | None = None,
-    say: Say = lambda text: None,
-    progress: bool = True,
-    **reading: Unpack[Reading],
+    model: Place, data: Place, out: Place | None = None, *, game: Game = "missing", **options: Unpack[Streaming]
 ) -> int:
-    """Writes the Shapley values of the rows of a table file, which may be larger than memory.
+    """Writes the Shapley values of the rows of a table file, which may be larger than memory; see `predict_file`.
 
     The columns of the result are `base value`, one for each column of the model, and the raw output, to which the
     others of the row add up: `log-odds of <class>` for two classes, `output` for a number. With several outputs there
     is one such group for each, `<output>: <column>`.
 
     Args:
-        model: As for `predict_file`, like all that follow.
-        data: The rows.
-        out: Where the values go.
+        model, data, out, **options: As for `predict_file`.
         game: What happens to columns outside a coalition: they are missing, or averaged over the training rows.
-        ids: Columns of the data that name the rows.
-        chunk: Rows read at a time.
-        threads: As in fit if None.
-        say: Takes remarks.
-        progress: Shows a bar.
-        **reading: How to read the data.
-
-    Returns:
-        The number of rows.
     """
-    answer = partial(_explained, game=game)
-    return _stream(answer, "explaining", model, data, out, ids, chunk, threads, say, progress, reading)
+    return _stream(partial(_explained, game=game), "explaining", model, data, out, **options)
 
 
 def score_file(
@@ -117,11 +92,10 @@ def score_file(
     """How good a model is on the rows of a file whose target is known, by name.
 
     Args:
-        model: As for `predict_file`.
-        data: The rows.
+        model, data: As for `predict_file`.
         target: The column that holds the truth; rows without it are left out.
-        say: Takes remarks.
-        **reading: How to read the data.
+        say: Takes remarks, one line each.
+        **reading: See `Reading`.
 
     Returns:
         For classes log-loss, accuracy and, for two of them, AUC; for numbers RMSE and R2, or the loss that was fitted;
@@ -133,16 +107,15 @@ def score_file(
     names = [column.name for column in loaded.columns_]
     if target in names:
         raise ValueError(f"the target must be no column of the model, however: {target!r} is one")
-    columns = [*loaded.columns_, _target_column(loaded, target)]
+    column = _target_column(loaded, target)
     raw, truth, n_rows = [], [], 0
-    with seekable(data) as path, _unseen(say) as note:
-        for frame in read_rows_for(columns, path, rows=5000, **reading):
+    with seekable(data) as path, _unseen(say):
+        for frame in read_rows_for([*loaded.columns_, column], path, rows=5000, **reading):
             n_rows += len(frame)
             frame = frame[frame[target].notna()]
             if len(frame):
                 raw.append(loaded.raw_outputs(_input(loaded, frame[names])).reshape(len(frame), -1))
-                truth.append(_truth(loaded, frame[target], data))
-            note()
+                truth.append(_truth(column, frame[target], data))
     if not truth:
         raise ValueError(f"column {target!r} of {data} must hold something to compare with, however: it is empty")
     output, y = np.concatenate(raw), np.concatenate(truth)[:, None]
@@ -167,8 +140,8 @@ def verify_file(
         rows: A table with column names for an estimator; a CSV of plain numbers without names for a network.
         max_rows: How many rows are tried.
         double: Converts a network to float64 first; a table's model computes in float64 anyway.
-        say: Takes remarks.
-        **reading: How to read a table with names.
+        say: Takes remarks, one line each.
+        **reading: See `Reading`, for a table with names.
     """
     loaded = loading.load(model)
     with seekable(rows) as path:
@@ -216,24 +189,22 @@ def _verify_network(net: Any, path: Place, rows: Place, max_rows: int, double: b
 
 def _target_column(model: TableModel, target: str) -> Column:
     """How to read what the model predicts: classes as the text of its labels, or numbers."""
-    if not isinstance(model, HarsanyiClassifier):
-        return Column(target, "number")
-    if model.classes_.dtype == bool:
-        return Column(target, "number", boolean=True)
-    levels = tuple(str(label) for label in model.classes_)
+    if not isinstance(model, HarsanyiClassifier) or model.classes_.dtype == bool:
+        return Column(target, "number", boolean=isinstance(model, HarsanyiClassifier))
+    levels = tuple(map(str, model.classes_))
     return Column(target, "category", levels=levels, level_bins=np.ones((len(levels), 1), dtype=np.uint8))
 
 
-def _truth(model: TableModel, values: pd.Series[Any], data: Place) -> Any:
+def _truth(column: Column, values: pd.Series[Any], data: Place) -> NDArray[np.float64]:
     """Numbers of classes, or numbers."""
-    if not isinstance(model, HarsanyiClassifier) or model.classes_.dtype == bool:
+    if column.kind == "number":
         return values.to_numpy(dtype=np.float64)
-    codes = pd.Index([str(label) for label in model.classes_]).get_indexer(pd.Index(values))
+    codes = column.index.get_indexer(pd.Index(values))
     if (codes < 0).any():
-        known = ", ".join(map(repr, map(str, model.classes_[:12])))
         raise ValueError(
-            f"column {values.name!r} of {data} must hold classes of the model ({known}), however: "
-            f"{values[codes < 0].iloc[0]!r} in row {values.index[codes < 0][0] + 1}"
+            f"column {column.name!r} of {data} must hold classes of the model "
+            f"({', '.join(map(repr, column.levels[:12]))}), however: {values[codes < 0].iloc[0]!r} in row "
+            f"{values.index[codes < 0][0] + 1}"
         )
     return codes.astype(np.float64)
 
@@ -244,12 +215,13 @@ def _stream(
     path: Place,
     data: Place,
     out: Place | None,
-    ids: Sequence[str],
-    chunk: int,
-    threads: int | None,
-    say: Say,
-    progress: bool,
-    reading: Reading,
+    *,
+    ids: Sequence[str] = (),
+    chunk: int = 20_000,
+    threads: int | None = None,
+    say: Say = lambda text: None,
+    progress: bool = True,
+    **reading: Unpack[Reading],
 ) -> int:
     if out is not None and str(out) != STANDARD:
         files.check_place(out, [path, data])
@@ -262,14 +234,13 @@ def _stream(
     done = 0
     with (
         seekable(data) as rows,
-        _unseen(say) as note,
+        _unseen(say),
         writing_table(out) as write,
         bar(stage, count_rows(rows), progress=progress, unit_scale=True) as shown,
     ):
         frames = read_rows_for(model.columns_, rows, rows=chunk, keep=ids, **reading)
         for frame, result in _ahead(lambda frame: answer(model, _input(model, frame[names])), frames, model.n_jobs):
             write(_named(result, frame[list(ids)]))
-            note()
             done += len(frame)
             shown.update(len(frame))
     return done
@@ -283,14 +254,9 @@ def _ahead(
         yield from ((frame, work(frame)) for frame in frames)
         return
     with ThreadPoolExecutor(1) as pool:
-        before: tuple[pd.DataFrame, Future[pd.DataFrame]] | None = None
-        for frame in frames:
-            now = (frame, pool.submit(work, frame))
-            if before is not None:
-                yield before[0], before[1].result()
-            before = now
-        if before is not None:
-            yield before[0], before[1].result()
+        tasks: Iterator[Any] = ((frame, pool.submit(work, frame)) for frame in frames)
+        for (frame, task), _ in pairwise(chain(tasks, [None])):  # the next one is read before this one is waited for
+            yield frame, task.result()
 
 
 def _named(result: pd.DataFrame, ids: pd.DataFrame) -> pd.DataFrame:
@@ -313,24 +279,22 @@ def _predicted(model: TableModel, frame: Any) -> pd.DataFrame:
         columns = {f"probability of {label}": shares[:, i] for i, label in enumerate(model.classes_)}
         return pd.DataFrame({"prediction": model.classes_[shares.argmax(1)], **columns})
     predictions = model.predict(frame)
-    if predictions.ndim == 1:
-        return pd.DataFrame({"prediction": predictions})
-    return pd.DataFrame(predictions, columns=[f"prediction of {name}" for name in model.output_names_])
+    several = [f"prediction of {name}" for name in model.output_names_]
+    return pd.DataFrame(predictions, columns=["prediction"] if predictions.ndim == 1 else several)
 
 
 def _explained(model: TableModel, frame: Any, game: Game) -> pd.DataFrame:
-    explained = model.explain(frame, game=game)
-    n_rows, names, outputs = len(frame), explained.feature_names, explained.output_names
-    base, values = explained.base_values.reshape(-1), explained.values.reshape(n_rows, len(names), -1)
-    raw = explained.outputs.reshape(n_rows, -1)
+    ex = model.explain(frame, game=game)
+    names, outputs, n_rows = ex.feature_names, ex.output_names, len(frame)
     total = f"log-odds of {outputs[0]}" if isinstance(model, HarsanyiClassifier) and len(outputs) == 1 else "output"
-    parts = {}
-    for k, output in enumerate(outputs):
-        before = f"{output}: " if len(outputs) > 1 else ""
-        parts[before + _free("base value", names)] = np.full(n_rows, base[k])
-        parts |= {before + name: values[:, i, k] for i, name in enumerate(names)}
-        parts[before + _free(total, names)] = raw[:, k]
-    return pd.DataFrame(parts)
+    base = np.broadcast_to(ex.base_values.reshape(-1), (n_rows, 1, len(outputs)))
+    parts = [base, ex.values.reshape(n_rows, len(names), -1), ex.outputs.reshape(n_rows, 1, -1)]  # (B, columns, K)
+    columns = [
+        f"{output}: {name}" if len(outputs) > 1 else name
+        for output in outputs
+        for name in (_free("base value", names), *names, _free(total, names))
+    ]
+    return pd.DataFrame(np.concatenate(parts, axis=1).swapaxes(1, 2).reshape(n_rows, -1), columns=columns)
 
 
 def _free(name: str, taken: Sequence[str]) -> str:
@@ -339,22 +303,21 @@ def _free(name: str, taken: Sequence[str]) -> str:
 
 
 @contextmanager
-def _unseen(say: Say) -> Iterator[Callable[[], None]]:
+def _unseen(say: Say) -> Iterator[None]:
     """Adds up the categories that were not there in fit, and says one sentence for each column at the end."""
-    totals: dict[str, tuple[object, int]] = {}
-    with warnings.catch_warnings(record=True) as caught:
+    totals: dict[str, UnseenCategoryWarning] = {}
+
+    def note(message: Warning | str, *_: Any, **__: Any) -> None:
+        if isinstance(message, UnseenCategoryWarning):
+            before = totals.get(message.column)
+            rows = message.n_rows + (before.n_rows if before else 0)
+            totals[message.column] = UnseenCategoryWarning.of(message.column, (before or message).example, rows)
+        else:
+            say(str(message))
+
+    with warnings.catch_warnings():
         warnings.simplefilter("always", UnseenCategoryWarning)
-
-        def note() -> None:
-            for one in caught:
-                if isinstance(one.message, UnseenCategoryWarning):
-                    example, rows = totals.get(one.message.column, (one.message.example, 0))
-                    totals[one.message.column] = (example, rows + one.message.n_rows)
-                else:
-                    say(str(one.message))
-            caught.clear()
-
-        yield note
-        note()
-    for column, (example, rows) in totals.items():
-        say(str(UnseenCategoryWarning.of(column, example, rows)))
+        warnings.showwarning = note
+        yield
+    for one in totals.values():
+        say(str(one))

@@ -6,11 +6,13 @@ fitted model expect, so that every part of a file is understood in the same way,
 
 from __future__ import annotations
 
+import csv
 import gzip
 import shutil
 import sys
 import tempfile
 import warnings
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -21,14 +23,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from harsanyinet import files
-from harsanyinet.batch.textfiles import Dialect, Place, damaged, dialect_of, open_text
+from harsanyinet.batch.textfiles import CheckedText, Dialect, dialect_of, is_zipped
+from harsanyinet.files import Place
 from harsanyinet.tables.columns import Column
 from harsanyinet.tables.frames import as_texts, pick_columns
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
 _EXACT = tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1)
 _PARQUET = (".parquet", ".pq")
-_SUFFIXES = "a name that ends in .csv, .tsv, .csv.gz, .tsv.gz or .parquet"
 STANDARD = "-"
 """Stands for standard input or output."""
 
@@ -55,11 +57,10 @@ def read_table(path: Place, *, text: Sequence[str] = (), **reading: Unpack[Readi
     separator, missing = _separator(path), reading.get("missing", ())
     with _reading(path):
         if separator is None:
-            table = _open_parquet(path).read()
-            frame = _of_arrow(table, missing)
+            frame = _of_arrow(_open_parquet(path).read(), missing)
         else:
             dialect = _dialect(path, separator, reading)
-            with open_text(path, dialect.encoding) as file:
+            with CheckedText(path, dialect.encoding) as file:
                 frame = pd.read_csv(file, **_options(dialect, missing), dtype=dict.fromkeys(text, str))
     if not len(frame):
         raise ValueError(f"{path} must have at least one row below its column names, however: it has none")
@@ -97,6 +98,7 @@ def read_rows_for(
         raise ValueError(f"rows to read at a time must be positive, however: {rows}")
     n_rows = 0
     for frame in _chunks(path, rows, columns, keep, reading):
+        frame.index = pd.RangeIndex(n_rows, n_rows + len(frame))
         n_rows += len(frame)
         parts = {column.name: _as_column(frame[column.name], column, path) for column in columns}
         yield pd.DataFrame(parts | {name: frame[name] for name in keep})
@@ -138,30 +140,26 @@ def writing_table(path: Place | None) -> Iterator[Callable[[pd.DataFrame], None]
         1
         2
     """
-    to_stdout = path is None or str(path) == STANDARD
-    separator = "," if path is None or to_stdout else _separator(path)
+    path = STANDARD if path is None else path
+    to_stdout = str(path) == STANDARD
+    separator = "," if to_stdout else _separator(path)
     arrow: Any = None if separator else _pyarrow()
+    writer: Any = None
     with ExitStack() as stack:
-        target: Any = sys.stdout
-        if path is not None and not to_stdout:
-            target = stack.enter_context(files.placed(path))
-            if separator and Path(path).suffix.lower() == ".gz":
-                target = stack.enter_context(gzip.open(target, "wt", encoding="utf-8", newline=""))
-            elif separator:
-                target = stack.enter_context(target.open("w", encoding="utf-8", newline=""))
-        writer: Any = None
+        target: Any = sys.stdout if to_stdout else stack.enter_context(files.placed(path))
+        if separator and not to_stdout:
+            open_file = gzip.open if is_zipped(path) else open
+            target = stack.enter_context(open_file(target, "wt", encoding="utf-8", newline=""))
 
         def write(frame: pd.DataFrame) -> None:
             nonlocal writer
-            first = writer is None
             if separator:
+                frame.to_csv(target, sep=separator, header=writer is None, index=False, lineterminator="\n")
                 writer = target
-                frame.to_csv(target, sep=separator, header=first, index=False, lineterminator="\n")
                 return
-            schema = None if first else writer.schema
+            schema = None if writer is None else writer.schema
             table = arrow.Table.from_pandas(frame, schema=schema, preserve_index=False).replace_schema_metadata()
-            if first:
-                writer = stack.enter_context(arrow.parquet.ParquetWriter(target, table.schema))
+            writer = writer or stack.enter_context(arrow.parquet.ParquetWriter(target, table.schema))
             writer.write_table(table)
 
         yield write
@@ -184,15 +182,15 @@ def odd_values(values: pd.Series[Any]) -> list[str]:
 
 def _separator(path: Place) -> str | None:
     """Of a text file, by its suffix; None for Parquet."""
-    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
-    last = suffixes[-1] if suffixes else ""
-    if last in _PARQUET:
+    name = str(path).lower()
+    if name.endswith(_PARQUET):
         return None
-    if last == ".gz":
-        last = suffixes[-2] if len(suffixes) > 1 else ""
-    if last not in _SEPARATORS:
-        raise ValueError(f"a table file must have {_SUFFIXES}, however: {path}")
-    return _SEPARATORS[last]
+    suffix = Path(name.removesuffix(".gz")).suffix
+    if suffix not in _SEPARATORS:
+        raise ValueError(
+            f"a table file must have a name that ends in .csv, .tsv, .csv.gz, .tsv.gz or .parquet, however: {path}"
+        )
+    return _SEPARATORS[suffix]
 
 
 @contextmanager
@@ -203,8 +201,15 @@ def _reading(path: Place) -> Iterator[None]:
     if Path(path).is_dir():
         raise IsADirectoryError(f"cannot read {path}: it is a folder; give the path of the file itself")
     try:
-        with damaged(path):
-            yield
+        yield
+    except UnicodeDecodeError as error:
+        what = "UTF-8" if error.encoding == "utf-8" else error.encoding
+        raise ValueError(
+            f"{path} must be text in {what}, however: it is not; name its encoding (such as "
+            "--encoding latin-1) or save it again"
+        ) from error
+    except (csv.Error, UnicodeError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ValueError(f"cannot read {path}: it is damaged or not a table ({error})") from error
     except pd.errors.ParserWarning as error:
         raise ValueError(
             f"{path} must have one name for each column, however: its first row has more fields than its line of names"
@@ -251,7 +256,7 @@ def _options(dialect: Dialect, missing: Sequence[str]) -> dict[str, Any]:
 def _dialect(path: Place, separator: str, reading: Reading) -> Dialect:
     """How a text file is written; that no row is longer than the line of names is seen at the first one."""
     dialect = dialect_of(path, separator, reading.get("delimiter"), reading.get("encoding"))
-    with warnings.catch_warnings(), open_text(path, dialect.encoding) as file:
+    with warnings.catch_warnings(), CheckedText(path, dialect.encoding) as file:
         warnings.simplefilter("error", pd.errors.ParserWarning)
         pd.read_csv(file, **_options(dialect, ()), dtype=str, nrows=1)
     return dialect
@@ -267,12 +272,7 @@ def _chunks(
         if separator is None:
             file = _open_parquet(path)
             _check_names(file.schema_arrow.names, names, path)
-            start = 0
-            for batch in file.iter_batches(batch_size=rows, columns=names):
-                frame = _of_arrow(batch, missing)
-                frame.index = pd.RangeIndex(start, start + len(frame))
-                start += len(frame)
-                yield frame
+            yield from (_of_arrow(batch, missing) for batch in file.iter_batches(batch_size=rows, columns=names))
             return
         dialect = _dialect(path, separator, reading)
         _check_names(dialect.names, names, path)
@@ -281,7 +281,7 @@ def _chunks(
             "dtype": {column.name: str for column in columns if column.kind != "number"},
             "converters": dict.fromkeys(keep, "={}".format),  # else pandas would take an NA for a missing value
         }
-        with open_text(path, dialect.encoding) as text, pd.read_csv(text, **options, chunksize=rows) as reader:
+        with CheckedText(path, dialect.encoding) as text, pd.read_csv(text, **options, chunksize=rows) as reader:
             for frame in reader:  # all columns: usecols would hide long rows
                 yield frame.assign(**{name: frame[name].str[1:] for name in keep})
 
@@ -294,11 +294,10 @@ def _check_names(have: Sequence[str], names: Sequence[str], path: Place) -> None
 
 
 def _as_column(values: pd.Series[Any], column: Column, path: Place) -> pd.Series[Any]:
-    if column.kind == "category":
-        return pd.Series(_as_known_texts(values, column), index=values.index, dtype=object)
     if column.kind == "date":
         return values
-    return pd.Series(_as_numbers(values, column, path), index=values.index)
+    cells = _as_known_texts(values, column) if column.kind == "category" else _as_numbers(values, column, path)
+    return pd.Series(cells, index=values.index, dtype=cells.dtype)
 
 
 def _as_numbers(values: pd.Series[Any], column: Column, path: Place) -> NDArray[np.float64]:
@@ -324,14 +323,9 @@ def _as_known_texts(values: pd.Series[Any], column: Column) -> NDArray[Any]:
     """Categories as text. One that the model does not know, but that writes the same number, becomes the known one."""
     texts = as_texts(values, column.name)
     new = [text for text in pd.unique(texts) if text is not None and text not in column.index]
-    if new:
-        known: dict[float, str] = {}
-        for level in column.levels:  # the most frequent first
-            known.setdefault(_number(level), level)
-        same = {text: known[_number(text)] for text in new if _number(text) in known}
-        if same:
-            texts = np.array([same.get(text, text) for text in texts], dtype=object)
-    return texts
+    known = {_number(level): level for level in reversed(column.levels)} if new else {}  # the most frequent stays
+    same = {text: known[number] for text in new if (number := _number(text)) in known}
+    return np.array([same.get(text, text) for text in texts], dtype=object) if same else texts
 
 
 def _number(text: str) -> float:

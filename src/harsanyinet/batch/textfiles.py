@@ -7,15 +7,13 @@ import csv
 import gzip
 import io
 import re
-import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import Counter
 from dataclasses import dataclass
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
-Place = str | PathLike[str]
+from harsanyinet.files import Place
+
 _DELIMITERS = ",;\t|"
 _SAMPLE = 65_536  # characters
 _WITH_COMMA, _WITH_POINT = re.compile(r"\s*[-+]?\d+,(\d+)\s*"), re.compile(r"\s*[-+]?\d*\.\d+\s*")
@@ -33,9 +31,11 @@ class Dialect:
 
 
 class CheckedText(io.TextIOWrapper):
-    """An open text file that refuses NUL, at which parsers silently end a cell."""
+    """A text file, plain or as .gz, that refuses NUL, at which parsers silently end a cell."""
 
-    place: Place = ""
+    def __init__(self, path: Place, encoding: str) -> None:
+        super().__init__(_open(path), encoding=encoding, newline="")
+        self.path = path
 
     def read(self, size: int | None = -1, /) -> str:
         """The next characters."""
@@ -47,21 +47,18 @@ class CheckedText(io.TextIOWrapper):
     def _checked(self, text: str) -> str:
         if "\0" in text:
             raise ValueError(
-                f"{self.place} must be text, however: it contains NUL bytes, so it is damaged or binary; save it again"
+                f"{self.path} must be text, however: it contains NUL bytes, so it is damaged or binary; save it again"
             )
         return text
 
 
-@contextmanager
-def open_text(path: Place, encoding: str) -> Iterator[CheckedText]:
-    """A text file, plain or as .gz."""
-    with _open(path) as file, CheckedText(file, encoding=encoding, newline="") as text:
-        text.place = path
-        yield text
+def is_zipped(path: Place) -> bool:
+    """By its name."""
+    return Path(path).suffix.lower() == ".gz"
 
 
 def _open(path: Place) -> Any:
-    return gzip.open(path, "rb") if Path(path).suffix.lower() == ".gz" else Path(path).open("rb")
+    return gzip.open(path, "rb") if is_zipped(path) else Path(path).open("rb")
 
 
 def dialect_of(path: Place, usual: str, delimiter: str | None = None, encoding: str | None = None) -> Dialect:
@@ -80,21 +77,21 @@ def dialect_of(path: Place, usual: str, delimiter: str | None = None, encoding: 
     if delimiter is not None and len(delimiter) != 1:
         raise ValueError(f"a delimiter must be one character, however: {delimiter!r}")
     encoding = _encoding(path, encoding)
-    with open_text(path, encoding) as text:
+    with CheckedText(path, encoding) as text:
         sample = text.read(_SAMPLE)
     if not sample.strip():
         raise ValueError(f"{path} must start with a line of column names, however: it is empty")
     rows = {d: _rows(sample, d) for d in (delimiter or usual + _DELIMITERS)}
     fitting = [d for d, some in rows.items() if len(some[0]) > 1 and len({len(row) for row in some}) == 1]
     chosen = delimiter or (usual if usual in fitting or not fitting else max(fitting, key=lambda d: len(rows[d][0])))
-    with open_text(path, encoding) as text:
+    with CheckedText(path, encoding) as text:
         names = next(row for row in csv.reader(text, delimiter=chosen) if row)
-    twice = [name for name in names if name and names.count(name) > 1] if len(set(names)) < len(names) else []
-    if twice:
-        raise ValueError(
-            f"{path} must have different column names, however: {twice[0]!r} stands there {names.count(twice[0])} "
-            "times; rename or delete one of the columns"
-        )
+    for name, times in Counter(names).items():
+        if name and times > 1:
+            raise ValueError(
+                f"{path} must have different column names, however: {name!r} stands there {times} times; rename or "
+                "delete one of the columns"
+            )
     named = tuple(name or f"Unnamed: {i}" for i, name in enumerate(names))
     return Dialect(chosen, _decimal(rows[chosen], chosen), encoding, named)
 
@@ -124,18 +121,3 @@ def _decimal(rows: list[list[str]], delimiter: str) -> str:
     commas = [match for cell in cells if (match := _WITH_COMMA.fullmatch(cell))]
     surely = any(len(match[1]) != 3 for match in commas) and not any(map(_WITH_POINT.fullmatch, cells))
     return "," if surely else "."
-
-
-@contextmanager
-def damaged(path: Place) -> Iterator[None]:
-    """Says in one sentence what is wrong with the content of a text file."""
-    try:
-        yield
-    except UnicodeDecodeError as error:
-        what = "UTF-8" if error.encoding == "utf-8" else error.encoding
-        raise ValueError(
-            f"{path} must be text in {what}, however: it is not; name its encoding (such as "
-            "--encoding latin-1) or save it again"
-        ) from error
-    except (csv.Error, UnicodeError, EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise ValueError(f"cannot read {path}: it is damaged or not a table ({error})") from error

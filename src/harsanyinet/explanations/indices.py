@@ -11,17 +11,26 @@ from fractions import Fraction
 from functools import cache
 from itertools import combinations
 from math import comb
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, hstack
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 Coalitions = NDArray[np.bool_]
 Array = NDArray[Any]
 
 INDICES = ("SV", "BV", "SII", "BII", "STII", "k-SII", "FSII", "Moebius")
 MAX_TERMS = 50_000_000
+
+
+def _sparse(entries: Any, shape: tuple[int, int] | None = None) -> csr_array:
+    """A sparse matrix; scipy is imported where one is needed, for the predictor does without."""
+    from scipy.sparse import csr_array
+
+    return csr_array(entries, shape=shape)
 
 
 @dataclass(frozen=True)
@@ -117,8 +126,10 @@ def index_weights(coalitions: Coalitions, name: str, order: int) -> tuple[list[t
         different, inverse = np.unique(np.concatenate(members), axis=0, return_inverse=True)
         sets.extend(map(tuple, different.tolist()))
         entries = (np.concatenate(weights), (np.concatenate(owners), inverse.reshape(-1)))
-        parts.append(csr_array(entries, shape=(len(coalitions), len(different))))
-    return sets, csr_array(hstack(parts, format="csr"))
+        parts.append(_sparse(entries, shape=(len(coalitions), len(different))))
+    from scipy.sparse import hstack
+
+    return sets, _sparse(hstack(parts, format="csr"))
 
 
 def times_sparse(dividends: Array, matrix: Any) -> Array:
@@ -132,7 +143,7 @@ def times_sparse(dividends: Array, matrix: Any) -> Array:
 def shares(coalitions: Coalitions) -> csr_array:
     """(C, P): 1/|T| for the members of T. Dividends times shares are Shapley values (Theorem 1)."""
     rows, columns = np.nonzero(coalitions)
-    return csr_array((1 / coalitions.sum(axis=1)[rows], (rows, columns)), shape=coalitions.shape)
+    return _sparse((1 / coalitions.sum(axis=1)[rows], (rows, columns)), shape=coalitions.shape)
 
 
 def group_shares(coalitions: Coalitions, groups: Coalitions) -> csr_array:
@@ -146,11 +157,11 @@ def owen_shares(coalitions: Coalitions, groups: Coalitions) -> csr_array:
     group_of = groups.argmax(axis=0)
     rows, columns = np.nonzero(coalitions)
     met = (members > 0).sum(axis=1)[rows]
-    return csr_array((1 / (met * members[rows, group_of[columns]]), (rows, columns)), shape=coalitions.shape)
+    return _sparse((1 / (met * members[rows, group_of[columns]]), (rows, columns)), shape=coalitions.shape)
 
 
 def _members_in(coalitions: Coalitions, groups: Coalitions) -> Array:
-    return np.asarray(csr_array(coalitions.astype(float)) @ groups.T.astype(float))
+    return np.asarray(_sparse(coalitions.astype(float)) @ groups.T.astype(float))
 
 
 def inside(coalitions: Coalitions, present: Coalitions) -> Coalitions:
@@ -175,7 +186,7 @@ def unite_coalitions(coalitions: Coalitions) -> tuple[Coalitions, NDArray[np.int
 
 def sums(position: NDArray[np.intp], n: int) -> csr_array:
     """(C, n): ones that add up the dividends of coalitions which share a position."""
-    return csr_array((np.ones(len(position)), (np.arange(len(position)), position)), shape=(len(position), n))
+    return _sparse((np.ones(len(position)), (np.arange(len(position)), position)), shape=(len(position), n))
 
 
 def restriction(coalitions: Coalitions, players: list[int]) -> tuple[Coalitions, csr_array]:

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import json
-from os import PathLike
 from typing import Any
 
-from harsanyinet import files, loading
+from harsanyinet import __version__, files, loading
 from harsanyinet.explanations.certificate import Certificate, verify
+from harsanyinet.files import Place
 from harsanyinet.tables.estimators import HarsanyiClassifier, HarsanyiRegressor
 from harsanyinet.tables.tree_games import GameName
 
-Place = str | PathLike[str]
-_ABOUT = "Predictions and exact Shapley values of {}, made by harsanyinet {}."
-_EXACT = {
-    "missing": "Not verified on rows. By construction the values are exact for the raw output when players outside a "
-    "coalition are absent: brute force over the input `present` gives the same.",
-    "marginal": "Not verified on rows. By construction the values are exact for the raw output when players outside a "
-    "coalition are averaged over all training rows.",
-    "baseline": "Not verified on rows. By construction the values are exact for the raw output when players outside a "
-    "coalition are as in the reference row.",
+_NETWORKS = ("HarsanyiMLP", "HarsanyiCNN", "HarsanyiImageClassifier")
+_OUTSIDE = {
+    "missing": "absent: brute force over the input `present` gives the same",
+    "marginal": "averaged over all training rows",
+    "baseline": "as in the reference row",
 }
 
 
@@ -61,64 +57,39 @@ def to_onnx(
     if certificate is not None and not certificate.passed:
         raise ValueError(f"a file carries a certificate that was passed, however: {str(certificate).splitlines()[0]}")
     if isinstance(model, HarsanyiClassifier | HarsanyiRegressor):
-        data = _table(model, game, baseline, interactions, certificate)
-    else:
+        from harsanyinet.serving.table_graphs import table_graph
+
+        graph, about = table_graph(model, model.tree_game(game, baseline), interactions=interactions)
+    elif any(kind.__name__ in _NETWORKS and kind.__module__.startswith("harsanyinet") for kind in type(model).__mro__):
         if game != "missing" or baseline is not None:
             raise ValueError(f"a network plays one game, in which players are absent, however: game={game!r}")
-        data = _network(model, interactions, certificate)
-    files.write_beside(path, data)
+        from harsanyinet.serving.network_graphs import network_graph
 
-
-def export_file(model: Place, path: Place, **options: Any) -> int:
-    """Writes a model file as an ONNX file; options as for `to_onnx`. Returns its size in bytes."""
-    target = files.check_place(path, [model])
-    to_onnx(loading.load(model), path, **options)
-    return target.stat().st_size
-
-
-def _table(
-    model: HarsanyiClassifier | HarsanyiRegressor,
-    game: GameName,
-    baseline: Any,
-    interactions: bool,
-    certificate: Certificate | None,
-) -> bytes:
-    from harsanyinet.serving.table_graphs import table_graph
-
-    graph, about = table_graph(model, model.tree_game(game, baseline), interactions=interactions)
-    return graph.to_bytes(_about(model), about | _metadata(model, game, certificate))
-
-
-def _network(model: Any, interactions: bool, certificate: Certificate | None) -> bytes:
-    kinds = ("HarsanyiMLP", "HarsanyiCNN", "HarsanyiImageClassifier")
-    if not any(kind.__name__ in kinds and kind.__module__.startswith("harsanyinet") for kind in type(model).__mro__):
+        graph, about = network_graph(model, interactions=interactions)
+    else:
         raise TypeError(
-            f"model must be one of HarsanyiClassifier, HarsanyiRegressor, {', '.join(kinds)}, however: "
+            f"model must be one of HarsanyiClassifier, HarsanyiRegressor, {', '.join(_NETWORKS)}, however: "
             f"{type(model).__name__}"
         )
-    from harsanyinet.serving.network_graphs import network_graph
-
-    graph, about = network_graph(model, interactions=interactions)
-    return graph.to_bytes(_about(model), about | _metadata(model, "missing", certificate))
-
-
-def _about(model: Any) -> str:
-    from harsanyinet import __version__
-
-    return _ABOUT.format(type(model).__name__, __version__)
-
-
-def _metadata(model: Any, game: GameName, certificate: Certificate | None) -> dict[str, Any]:
-    from harsanyinet import __version__
-
-    return {
-        "model": type(model).__name__,
+    kind = type(model).__name__
+    about |= {
+        "model": kind,
         "harsanyinet": __version__,
         "game": game,
         "classes": model.classes_.tolist() if hasattr(model, "classes_") else None,
-        "certificate": _EXACT[game] if certificate is None else json.loads(certificate.to_json()),
+        "certificate": "Not verified on rows. By construction the values are exact for the raw output when players "
+        f"outside a coalition are {_OUTSIDE[game]}."
+        if certificate is None
+        else json.loads(certificate.to_json()),
         "sha256": _fingerprint(model),
     }
+    text = f"Predictions and exact Shapley values of {kind}, made by harsanyinet {__version__}."
+    files.write_beside(path, graph.to_bytes(text, about))
+
+
+def export_file(model: Place, path: Place, **options: Any) -> None:
+    """Writes a model file as an ONNX file; options as for `to_onnx`."""
+    to_onnx(loading.load(model), path, **options)
 
 
 def _fingerprint(model: Any) -> str:

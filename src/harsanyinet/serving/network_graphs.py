@@ -12,16 +12,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
+from harsanyinet.images.cells import places as neighbours_of
+from harsanyinet.images.cells import sizes_of
 from harsanyinet.images.cnn import HarsanyiCNN
+from harsanyinet.images.conv_blocks import ResidualPair
 from harsanyinet.images.image_estimator import HarsanyiImageClassifier
 from harsanyinet.networks.base import HarsanyiNet
 from harsanyinet.networks.blocks import ActivationBlock, PresenceBlock, SameSetBlock
 from harsanyinet.networks.mlp import HarsanyiMLP
-from harsanyinet.serving.column_graphs import add_present
-from harsanyinet.serving.conv_graphs import add_group_units, add_location_units, add_stem
 from harsanyinet.serving.onnx_graphs import ROWS, Graph
-from harsanyinet.serving.table_graphs import RESERVED, add_classes
+from harsanyinet.serving.table_graphs import add_classes, add_values
 
 Array = NDArray[Any]
 
@@ -49,43 +51,62 @@ def network_graph(model: Any, *, interactions: bool) -> tuple[Graph, dict[str, A
     dtype = numbers(net.base).dtype
     if dtype not in (np.float32, np.float64) or (dtype == np.float64 and not isinstance(net, HarsanyiMLP)):
         raise ValueError(f"convolutions are exported in float32, however: {dtype}; call .float() on a copy first")
-    graph = Graph((*RESERVED, "x", "images"))
-    present = add_present(graph, net.n_players)
+    graph = Graph()
+    present = graph.present(net.n_players)
     if isinstance(net, HarsanyiMLP):
-        x = graph.input("x", dtype, [ROWS, net.n_features], reserved=True)
+        x = graph.input("x", dtype, [ROWS, net.n_features])
         units = add_dense_units(graph, net, x, present)
     else:
         units = add_map_units(graph, model, net, present, dtype)
     add_answers(graph, model, net, units)
-    return graph, {
-        "inputs": [{"input": "images" if model is not net else "x", "takes": takes(model, net)}],
-        "players": [f"cell {i // net.cells[1]},{i % net.cells[1]}" for i in range(net.n_players)]
-        if isinstance(net, HarsanyiCNN) else [f"x{i}" for i in range(net.n_players)],
-        "outputs": output_names(model, net),
-    }  # fmt: skip
-
-
-def takes(model: Any, net: HarsanyiNet) -> str:
-    """What the one input holds."""
+    inputs, outputs = {"input": "x", "takes": "rows, (rows, columns)"}, [f"output {k}" for k in range(net.n_outputs)]
+    players = [f"x{i}" for i in range(net.n_players)]
+    if isinstance(net, HarsanyiCNN):
+        inputs["takes"] = "images, (rows, channels, height, width)"
+        players = [f"cell {i},{j}" for i, j in np.ndindex(net.cells)]
     if model is not net:
-        return "images, (rows, height, width, channels), from 0 to 1"
-    return "images, (rows, channels, height, width)" if isinstance(net, HarsanyiCNN) else "rows, (rows, columns)"
+        inputs = {"input": "images", "takes": "images, (rows, height, width, channels), from 0 to 1"}
+        outputs = [str(label) for label in (model.classes_[1:] if net.n_outputs == 1 else model.classes_)]
+    return graph, {"inputs": [inputs], "players": players, "outputs": outputs}
 
 
-def output_names(model: Any, net: HarsanyiNet) -> list[str]:
-    """Names of the raw outputs."""
-    if model is net:
-        return [f"output {k}" for k in range(net.n_outputs)]
-    classes = model.classes_[1:] if net.n_outputs == 1 else model.classes_
-    return [str(label) for label in classes]
+# Gates ---------------------------------------------------------------------------------------------------------------
 
 
-def numbers(tensor: torch.Tensor, dtype: Any = None) -> Array:
+def numbers(tensor: Any, dtype: Any = None) -> Array:
     """A tensor as an array."""
     return np.array(tensor.detach().cpu().numpy(), dtype=dtype)
 
 
-# Dense networks ------------------------------------------------------------------------------------------------------
+def add_soft_and(graph: Graph, block: Any, size: str, sigma: Array, dtype: Any) -> str:
+    """(rows, D) -> (rows, U): the soft AND of the children's sizes, exactly zero where a child is."""
+    root = np.maximum(sigma.sum(1), 1) if block.mode == "geometric" else np.ones(len(sigma))
+    tiny = float(np.finfo(dtype).tiny)
+    t = graph.node("Tanh", graph.node("Mul", size, np.array(block.gamma, dtype)))
+    logs = graph.node("Log", graph.node("Max", t, np.array(tiny, dtype)))
+    dead = graph.cast(graph.node("Less", t, np.array(1.01 * tiny, dtype)), dtype)
+    total = graph.node("MatMul", logs, np.array((sigma / root[:, None]).T, dtype))
+    n_dead = graph.node("MatMul", dead, np.array(sigma.T, dtype))
+    gate = graph.node("Exp", graph.node("Max", total, np.array(0.95 * np.log(tiny), dtype)))
+    large = graph.node("Greater", gate, np.array(1.01 * tiny**0.95, dtype))
+    opened = graph.node("And", graph.node("Less", n_dead, np.array(0.5, dtype)), large)
+    return graph.node("Where", opened, gate, np.array(0.0, dtype))
+
+
+def all_present(graph: Graph, is_present: str, sigma: Array, dtype: Any) -> str:
+    """(rows, U) zeros and ones: whether all children are present."""
+    absent = graph.node("Sub", np.array(1.0, dtype), is_present)
+    n_absent = graph.node("MatMul", absent, np.array(sigma.T, dtype))
+    return graph.cast(graph.node("Less", n_absent, np.array(0.5, dtype)), dtype)
+
+
+def gated(graph: Graph, units: str, is_present: str, dtype: Any) -> str:
+    """(rows, U, channels): zero where a unit is absent."""
+    there = graph.cast(graph.node("Unsqueeze", is_present, [2]), np.bool_)
+    return graph.node("Where", there, units, np.array(0.0, dtype))
+
+
+# Dense blocks --------------------------------------------------------------------------------------------------------
 
 
 def add_dense_units(graph: Graph, net: HarsanyiMLP, x: str, present: str) -> list[str]:
@@ -93,69 +114,40 @@ def add_dense_units(graph: Graph, net: HarsanyiMLP, x: str, present: str) -> lis
     dtype, columns = numbers(net.base).dtype, numbers(net.columns, np.int64)
     there = present
     if net.gate == "presence":  # NaN is absence, and columns of one player are absent together
-        holes = graph.cast(graph.node("IsNaN", [x]), np.float32)
+        holes = graph.cast(graph.node("IsNaN", x), np.float32)
         owner = np.eye(net.n_players, dtype=np.float32)[columns]
-        n_holes = graph.node("MatMul", [holes, graph.constant(owner)])
-        whole = graph.node("Less", [n_holes, graph.constant(0.5, np.float32)])
-        there = graph.node("And", [present, whole])
-    shifted = graph.node("Sub", [x, graph.constant(numbers(net.baseline))])
-    seen = graph.node("Gather", [there, graph.constant(columns)], axis=1)
-    z = graph.node("Where", [seen, shifted, graph.constant(0.0, dtype)])
+        whole = graph.node("Less", graph.node("MatMul", holes, owner), np.float32(0.5))
+        there = graph.node("And", present, whole)
+    shifted = graph.node("Sub", x, numbers(net.baseline))
+    seen = graph.node("Gather", there, columns, axis=1)
+    z = graph.node("Where", seen, shifted, np.array(0.0, dtype))
     is_present = graph.cast(there, dtype) if net.gate == "presence" else ""
     below, found = Below(z, is_present, np.ones(net.n_players)), list[Below]()
     for block in net.blocks:
         if found:
             below = joined(graph, found) if net.connect == "all" else found[-1]
-        found.append(add_block(graph, block, below, dtype))
+        if type(block) not in _BLOCKS:
+            raise TypeError(f"blocks that can be exported are those of HarsanyiMLP, however: {type(block).__name__}")
+        found.append(_BLOCKS[type(block)](graph, block, below, dtype))
     return [state.values for state in found]
 
 
 def joined(graph: Graph, states: Sequence[Below]) -> Below:
     """The candidates of several blocks side by side."""
-    if len(states) == 1:
-        return states[0]
-    values = graph.node("Concat", [state.values for state in states], axis=1)
-    is_present = graph.node("Concat", [state.is_present for state in states], axis=1) if states[0].is_present else ""
+    values = graph.node("Concat", *[state.values for state in states], axis=1)
+    is_present = graph.node("Concat", *[state.is_present for state in states], axis=1) if states[0].is_present else ""
     return Below(values, is_present, np.concatenate([state.has_field for state in states]))
-
-
-def add_block(graph: Graph, block: Any, below: Below, dtype: Any) -> Below:
-    """The units of one dense block."""
-    for kind, add in (
-        (ActivationBlock, add_activation_block),
-        (PresenceBlock, add_presence_block),
-        (SameSetBlock, add_same_set_block),
-    ):
-        if type(block) is kind:
-            return add(graph, block, below, dtype)
-    raise TypeError(f"blocks that can be exported are those of HarsanyiMLP, however: {type(block).__name__}")
 
 
 def add_activation_block(graph: Graph, block: Any, below: Below, dtype: Any) -> Below:
     """The paper's unit: sums times the soft AND of the children, as `blocks.paper_unit` has it."""
     sigma = numbers(block.child_mask(), dtype)
     n_units, n_below = sigma.shape
-    size = np.maximum(sigma.sum(1), 1)
-    z = graph.node("Reshape", [below.values, graph.constant([-1, n_below], np.int64)])
-    t = graph.node("Tanh", [graph.node("Mul", [graph.node("Abs", [z]), graph.constant(block.gamma, dtype)])])
-    gate = add_soft_and(graph, t, sigma, size if block.mode == "geometric" else np.ones(n_units), dtype)
-    total = graph.node("MatMul", [z, graph.constant((numbers(block.weight) * sigma).T)])
-    units = graph.node("Relu", [graph.node("Mul", [total, gate])])
-    return Below(graph.node("Unsqueeze", [units, graph.constant([2], np.int64)]), "", np.ones(n_units))
-
-
-def add_soft_and(graph: Graph, t: str, sigma: Array, root: Array, dtype: Any) -> str:
-    """(rows, D) -> (rows, U): the product over the children, or its root, exactly zero where a child is."""
-    tiny = float(np.finfo(dtype).tiny)
-    logs = graph.node("Log", [graph.node("Max", [t, graph.constant(tiny, dtype)])])
-    dead = graph.cast(graph.node("Less", [t, graph.constant(1.01 * tiny, dtype)]), dtype)
-    total = graph.node("MatMul", [logs, graph.constant((sigma / root[:, None]).T, dtype)])
-    n_dead = graph.node("MatMul", [dead, graph.constant(sigma.T, dtype)])
-    lowest = 0.95 * float(np.log(np.finfo(dtype).tiny))
-    gate = graph.node("Exp", [graph.node("Max", [total, graph.constant(lowest, dtype)])])
-    large = graph.node("Greater", [gate, graph.constant(1.01 * tiny**0.95, dtype)])
-    opened = graph.node("And", [graph.node("Less", [n_dead, graph.constant(0.5, dtype)]), large])
-    return graph.node("Where", [opened, gate, graph.constant(0.0, dtype)])
+    z = graph.node("Reshape", below.values, [-1, n_below])
+    gate = add_soft_and(graph, block, graph.node("Abs", z), sigma, dtype)
+    total = graph.node("MatMul", z, (numbers(block.weight) * sigma).T)
+    units = graph.node("Relu", graph.node("Mul", total, gate))
+    return Below(graph.node("Unsqueeze", units, [2]), "", np.ones(n_units))
 
 
 def add_presence_block(graph: Graph, block: Any, below: Below, dtype: Any) -> Below:
@@ -164,53 +156,48 @@ def add_presence_block(graph: Graph, block: Any, below: Below, dtype: Any) -> Be
     n_units, channels = len(sigma), block.channels
     weight = numbers(block.weight).reshape(n_units, channels, -1) * sigma[:, numbers(block.owner, np.int64)][:, None]
     has_field = (sigma @ below.has_field > 0).astype(dtype)
-    flat = graph.node("Reshape", [below.values, graph.constant([-1, weight.shape[2]], np.int64)])
-    sums = graph.node("MatMul", [flat, graph.constant(weight.reshape(n_units * channels, -1).T)])
-    sums = graph.node("Add", [sums, graph.constant(numbers(block.bias) * np.repeat(has_field, channels), dtype)])
+    flat = graph.node("Reshape", below.values, [-1, weight.shape[2]])
+    sums = graph.node("MatMul", flat, weight.reshape(n_units * channels, -1).T)
+    sums = graph.node("Add", sums, np.array(numbers(block.bias) * np.repeat(has_field, channels), dtype))
     units = add_activation(graph, sums, block.activation, dtype)
-    shaped = graph.node("Reshape", [units, graph.constant([-1, n_units, channels], np.int64)])
-    return add_gate(graph, shaped, all_present(graph, below.is_present, sigma, dtype), has_field, dtype)
-
-
-def all_present(graph: Graph, is_present: str, sigma: Array, dtype: Any) -> str:
-    """(rows, U) zeros and ones: whether all children are present."""
-    absent = graph.node("Sub", [graph.constant(1.0, dtype), is_present])
-    n_absent = graph.node("MatMul", [absent, graph.constant(sigma.T, dtype)])
-    return graph.cast(graph.node("Less", [n_absent, graph.constant(0.5, dtype)]), dtype)
+    shaped = graph.node("Reshape", units, [-1, n_units, channels])
+    is_present = all_present(graph, below.is_present, sigma, dtype)
+    return Below(gated(graph, shaped, is_present, dtype), is_present, has_field)
 
 
 def add_same_set_block(graph: Graph, block: Any, below: Below, dtype: Any) -> Below:
     """Units that read the units of the same number in the blocks below."""
     n, channels = block.n_units, block.channels
-    shape = graph.constant([-1, block.n_below, n, channels], np.int64)
-    parts = graph.node("Transpose", [graph.node("Reshape", [below.values, shape])], perm=[0, 2, 1, 3])
-    own = graph.node("Reshape", [parts, graph.constant([-1, n, block.n_below * channels], np.int64)])
+    parts = graph.node("Reshape", below.values, [-1, block.n_below, n, channels])
+    parts = graph.node("Transpose", parts, perm=[0, 2, 1, 3])
+    own = graph.node("Reshape", parts, [-1, n, block.n_below * channels])
     has_field = below.has_field[-n:]
-    sums = graph.node("Einsum", [own, graph.constant(numbers(block.weight))], equation="bul,ulc->buc")
-    sums = graph.node("Add", [sums, graph.constant(numbers(block.bias) * has_field[:, None], dtype)])
+    sums = graph.node("Einsum", own, numbers(block.weight), equation="bul,ulc->buc")
+    sums = graph.node("Add", sums, np.array(numbers(block.bias) * has_field[:, None], dtype))
     units = add_activation(graph, sums, block.activation, dtype)
-    ends = [graph.constant([end], np.int64) for end in (-n, 2**31, 1)]  # of the units below, the last n
-    return add_gate(graph, units, graph.node("Slice", [below.is_present, *ends]), has_field, dtype)
+    is_present = graph.node("Slice", below.is_present, [-n], [2**31], [1])  # of the units below, the last n
+    return Below(gated(graph, units, is_present, dtype), is_present, has_field)
 
 
-def add_gate(graph: Graph, units: str, is_present: str, has_field: Array, dtype: Any) -> Below:
-    """Zero where a unit is absent."""
-    there = graph.cast(graph.node("Unsqueeze", [is_present, graph.constant([2], np.int64)]), np.bool_)
-    return Below(graph.node("Where", [there, units, graph.constant(0.0, dtype)]), is_present, has_field)
+_BLOCKS: dict[type, Callable[[Graph, Any, Below, Any], Below]] = {
+    ActivationBlock: add_activation_block,
+    PresenceBlock: add_presence_block,
+    SameSetBlock: add_same_set_block,
+}
 
 
 def add_activation(graph: Graph, x: str, activation: Callable[..., Any], dtype: Any) -> str:
     """ReLU, tanh, SiLU or GELU."""
     if activation is torch.relu_:
-        return graph.node("Relu", [x])
+        return graph.node("Relu", x)
     if activation is torch.tanh:
-        return graph.node("Tanh", [x])
+        return graph.node("Tanh", x)
     if activation is torch.nn.functional.silu:
-        return graph.node("Mul", [x, graph.node("Sigmoid", [x])])
+        return graph.node("Mul", x, graph.node("Sigmoid", x))
     if activation is torch.nn.functional.gelu and dtype == np.float32:
-        part = graph.node("Erf", [graph.node("Mul", [x, graph.constant(0.5**0.5, dtype)])])
-        both = graph.node("Add", [part, graph.constant(1.0, dtype)])
-        return graph.node("Mul", [graph.node("Mul", [x, both]), graph.constant(0.5, dtype)])
+        part = graph.node("Erf", graph.node("Mul", x, np.array(0.5**0.5, dtype)))
+        both = graph.node("Add", part, np.array(1.0, dtype))
+        return graph.node("Mul", graph.node("Mul", x, both), np.array(0.5, dtype))
     name = getattr(activation, "__name__", str(activation))
     raise ValueError(f"activations are exported as relu, tanh, silu, or gelu in float32, however: {name} in {dtype}")
 
@@ -221,19 +208,125 @@ def add_activation(graph: Graph, x: str, activation: Callable[..., Any], dtype: 
 def add_map_units(graph: Graph, model: Any, net: HarsanyiCNN, present: str, dtype: Any) -> list[str]:
     """(rows, units, channels) of every block."""
     if model is net:
-        x = graph.input("x", dtype, [ROWS, net.in_channels, *net.image_size], reserved=True)
+        x = graph.input("x", dtype, [ROWS, net.in_channels, *net.image_size])
     else:
-        images = graph.input("images", dtype, [ROWS, *model.image_shape_], reserved=True)
-        x = graph.node("Transpose", [images], perm=[0, 3, 1, 2])
+        images = graph.input("images", dtype, [ROWS, *model.image_shape_])
+        x = graph.node("Transpose", images, perm=[0, 3, 1, 2])
         mean, scale = (np.array(v, dtype=dtype)[:, None, None] for v in (model.mean_, model.scale_))
-        x = graph.node("Div", [graph.node("Sub", [x, graph.constant(mean)]), graph.constant(scale)])
+        x = graph.node("Div", graph.node("Sub", x, mean), scale)
     z0 = add_stem(graph, net.stem, x)
     if net.settings.children == "location":
-        return add_location_units(graph, net, z0, present, add_soft_and)
+        return add_location_units(graph, net, z0, present)
     return add_group_units(graph, net, z0, present)
 
 
-# Answers -------------------------------------------------------------------------------------------------------------
+def add_stem(graph: Graph, stem: nn.Module, x: str) -> str:
+    """From images to the map z0, layer by layer; a sentence for a layer of another kind."""
+    for layer in stem.children() if isinstance(stem, nn.Sequential) else (stem,):
+        if isinstance(layer, nn.Sequential):
+            x = add_stem(graph, layer, x)
+        elif type(layer) is nn.Conv2d and not isinstance(layer.padding, str) and layer.padding_mode == "zeros":
+            weights = [numbers(weight) for weight in (layer.weight, layer.bias) if weight is not None]
+            x = graph.node(
+                "Conv", x, *weights, kernel_shape=list(layer.kernel_size), strides=list(layer.stride),
+                pads=[*layer.padding, *layer.padding], dilations=list(layer.dilation), group=layer.groups,
+            )  # fmt: skip
+        elif type(layer) is nn.MaxPool2d and (layer.padding, layer.dilation, layer.ceil_mode) == (0, 1, False):
+            kernel, stride = (np.broadcast_to(size, 2).tolist() for size in (layer.kernel_size, layer.stride))
+            x = graph.node("MaxPool", x, kernel_shape=kernel, strides=stride)
+        elif type(layer) is nn.BatchNorm2d:
+            x = add_norm(graph, layer, x, (-1, 1, 1))
+        elif type(layer) is ResidualPair:
+            x = graph.node("Relu", graph.node("Add", x, add_stem(graph, layer.inner, x)))
+        elif type(layer) is nn.ReLU:
+            x = graph.node("Relu", x)
+        elif type(layer) is not nn.Identity:
+            raise TypeError(
+                "a stem must be made of convolutions, max-pooling, batch normalisation and ReLU to be exported, "
+                f"however: it has a {type(layer).__name__}"
+            )
+    return x
+
+
+def add_norm(graph: Graph, norm: nn.BatchNorm2d, x: str, shape: tuple[int, ...]) -> str:
+    """Batch normalisation in evaluation: a scale and a shift of each channel."""
+    scale, shift = _affine(norm)
+    wide = graph.node("Mul", x, np.array(scale.reshape(shape), np.float32))
+    return graph.node("Add", wide, np.array(shift.reshape(shape), np.float32))
+
+
+def add_location_units(graph: Graph, net: HarsanyiCNN, z0: str, present: str) -> list[str]:
+    """(rows, cells, channels) of blocks whose children are chosen per location."""
+    n = net.n_players
+    where = neighbours_of(net.cells, 1, torch.device("cpu"))[0].numpy()
+    flat = graph.node("Reshape", z0, [0, 0, n])
+    is_present, found = graph.cast(present, np.float32), []
+    z = gated(graph, graph.node("Transpose", flat, perm=[0, 2, 1]), is_present, np.float32)
+    for block in net.blocks:
+        chosen = numbers(block.child_mask())  # type: ignore[operator]
+        sigma = np.zeros((n, n), dtype=np.float32)
+        for k in range(9):
+            sigma[np.flatnonzero(chosen[:, k]), where[chosen[:, k], k]] = 1.0
+        weight = numbers(block.weight)
+        near = graph.node("Gather", z, where, axis=1)  # (rows, cells, 9, channels)
+        masked = graph.node("Mul", near, np.array(chosen[:, :, None], np.float32))
+        lines = graph.node("Reshape", masked, [-1, n, weight.shape[1]])
+        total = graph.node("MatMul", lines, weight.T)
+        if block.gate == "activation":
+            size = graph.node("ReduceSum", graph.node("Abs", z), [2], keepdims=0)
+            gate = add_soft_and(graph, block, size, sigma, np.float32)
+            if block.gate_floor:
+                large = graph.node("Greater", gate, np.array(block.gate_floor, np.float32))
+                gate = graph.node("Where", large, gate, np.float32(0.0))
+            gate = graph.node("Unsqueeze", gate, [2])
+            z = graph.node("Relu", graph.node("Mul", total, gate))
+        else:
+            out = graph.node("Relu", add_norm(graph, block.norm, total, (1, 1, -1)))  # type: ignore[arg-type]
+            out = graph.node("Add", out, z) if block.residual else out
+            is_present = all_present(graph, is_present, sigma, np.float32)
+            z = gated(graph, out, is_present, np.float32)
+        found.append(z)
+    return found
+
+
+def add_group_units(graph: Graph, net: HarsanyiCNN, z0: str, present: str) -> list[str]:
+    """(rows, cells * groups, channels of a group) of blocks whose children are chosen per group of channels."""
+    groups, zero = net.settings.groups, np.float32(0.0)
+    there = graph.node("Reshape", present, [-1, 1, *net.cells])
+    z = graph.node("Where", there, z0, zero)
+    found = []
+    for block, (height, width) in zip(net.blocks, sizes_of(net.cells, net.settings.steps), strict=True):
+        chosen = numbers(block.child_mask(), np.float32).reshape(-1, 1, 3, 3)  # type: ignore[operator]
+        scale, shift = _affine(block.norm)  # type: ignore[arg-type]
+        weight = numbers(block.weight)
+        per_group = len(weight) // groups
+        kernel = weight * np.repeat(chosen, per_group, axis=0) * scale[:, None, None, None]
+        read: dict[str, Any] = {
+            "kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "strides": [block.stride, block.stride],
+            "group": 1 if block.first else groups,
+        }  # fmt: skip
+        sums = graph.node("Conv", z, np.array(kernel, np.float32), np.array(shift, np.float32), **read)
+        out = graph.node("Relu", sums)
+        out = graph.node("Add", out, z) if block.residual else out
+        absent = graph.cast(graph.node("Not", there), np.float32)
+        n_absent = graph.node("Conv", absent, chosen, **read)  # (rows, G, h, w)
+        there = graph.node("Less", n_absent, np.float32(0.5))
+        apart = graph.node("Reshape", out, [-1, groups, per_group, height, width])
+        each = graph.node("Where", graph.node("Unsqueeze", there, [2]), apart, zero)
+        z = graph.node("Reshape", each, [-1, groups * per_group, height, width])
+        cells = graph.node("Transpose", each, perm=[0, 3, 4, 1, 2])
+        found.append(graph.node("Reshape", cells, [-1, height * width * groups, per_group]))
+    return found
+
+
+def _affine(norm: nn.BatchNorm2d) -> tuple[Array, Array]:
+    """The scale and the shift of each channel in evaluation."""
+    if norm.running_mean is None or norm.running_var is None:
+        raise ValueError("batch normalisation must keep running statistics to be exported, however: it does not")
+    scale = 1 / np.sqrt(numbers(norm.running_var).astype(np.float64) + norm.eps)
+    scale = scale if norm.weight is None else scale * numbers(norm.weight)
+    shift = -numbers(norm.running_mean) * scale
+    return scale, shift if norm.bias is None else shift + numbers(norm.bias)
 
 
 def add_answers(graph: Graph, model: Any, net: HarsanyiNet, units: Sequence[str]) -> None:
@@ -241,31 +334,19 @@ def add_answers(graph: Graph, model: Any, net: HarsanyiNet, units: Sequence[str]
     structure, k = net.structure(), net.n_outputs
     totals, values = [], []
     for level, (z, readout) in enumerate(zip(units, net.readout_weights(), strict=True)):
-        added = graph.node("Einsum", [z, graph.constant(numbers(readout))], equation="buc,kuc->bku")
-        totals.append(graph.node("ReduceSum", [added, graph.constant([2], np.int64)], keepdims=0))
+        added = graph.node("Einsum", z, numbers(readout), equation="buc,kuc->bku")
+        totals.append(graph.node("ReduceSum", added, [2], keepdims=0))
         shares = numbers(structure.shares(level, readout.dtype))
-        values.append(graph.node("MatMul", [added, graph.constant(shares.T)]))  # (rows, K, P)
+        values.append(graph.node("MatMul", added, shares.T))  # (rows, K, P)
     base, one = numbers(net.base, np.float64), k == 1
-    total, spread = (graph.cast(summed(graph, parts), np.float64) for parts in (totals, values))
-    graph.node("Identity", [graph.constant(base[0] if one else base)], name="base_values")
-    with_base = graph.node("Add", [total, graph.constant(base)])
+    total, spread = (graph.cast(graph.node("Sum", *parts), np.float64) for parts in (totals, values))
+    raw = graph.node("Add", total, base)
     if one:
-        graph.node("Squeeze", [with_base, graph.constant([1], np.int64)], name="raw")
-        graph.node("Squeeze", [spread, graph.constant([1], np.int64)], name="shapley")
+        raw, spread = graph.node("Squeeze", raw, [1]), graph.node("Squeeze", spread, [1])
     else:
-        graph.node("Identity", [with_base], name="raw")
-        graph.node("Transpose", [spread], perm=[0, 2, 1], name="shapley")
+        spread = graph.node("Transpose", spread, perm=[0, 2, 1])
     if model is not net:
-        add_classes(graph, model.classes_, "raw", one)
+        add_classes(graph, model.classes_, raw, one)
     else:
-        graph.node("Identity", ["raw"], name="prediction")
-        graph.output("prediction", np.float64, [ROWS] if one else [ROWS, k])
-    last = [] if one else [k]
-    graph.output("shapley", np.float64, [ROWS, net.n_players, *last])
-    graph.output("base_values", np.float64, last)
-    graph.output("raw", np.float64, [ROWS, *last])
-
-
-def summed(graph: Graph, parts: Sequence[str]) -> str:
-    """The sum of several values."""
-    return parts[0] if len(parts) == 1 else graph.node("Sum", parts)
+        graph.output("prediction", raw, np.float64, [ROWS] if one else [ROWS, k])
+    add_values(graph, raw, spread, base[0] if one else base, net.n_players)

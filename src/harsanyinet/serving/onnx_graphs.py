@@ -21,87 +21,55 @@ OPSETS = {"": 18, "ai.onnx.ml": 3}
 IR_VERSION = 8
 ROWS = "rows"
 """The dimension that may have any size."""
+RESERVED = ("present", "probabilities", "prediction", "label", "shapley", "base_values", "raw", "interactions")
+"""Names of outputs and of the input with a default, which no other input may take."""
 _LARGEST = 2**31 - 2**20  # bytes: protobuf's messages end there
 
 
 class Graph:
-    """Collects the parts of a file; values are known by name, and no name stands for two of them.
+    """Collects the parts of a file; values are known by name, and no name stands for two of them."""
 
-    Args:
-        reserved: Names of outputs and of inputs with a default, which no other input may take.
-    """
-
-    def __init__(self, reserved: Sequence[str] = ()) -> None:
+    def __init__(self) -> None:
         self.onnx: Any = need_package("onnx", "onnx")
-        self._taken = set(reserved)
+        self._taken = {*RESERVED}
         self._nodes: list[Any] = []
         self._constants: list[Any] = []
         self._inputs: list[Any] = []
         self._outputs: list[Any] = []
 
-    def input(self, wanted: str, dtype: Any, dims: Dims, default: Array | None = None, reserved: bool = False) -> str:
-        """A new input; returns its name, which differs from the wanted one where that is taken.
+    def input(self, wanted: str, dtype: Any, dims: Dims) -> str:
+        """A new input of text (str) or a type of numpy; returns its name, another than wanted where that is taken.
 
-        Args:
-            wanted: The name.
-            dtype: Of numpy; str for text.
-            dims: Sizes, or names of sizes that may vary.
-            default: What the input is where it is not given; none if it must be.
-            reserved: Whether the name is one of the reserved ones, as that of an input with a default is.
+        Dimensions are sizes, or names of those that vary.
         """
-        name = wanted if default is not None or reserved else self._free(wanted or "column", always=False)
+        name = self._free(wanted or "column", always=False)
         self._inputs.append(self._described(name, dtype, dims))
-        if default is not None:
-            self._constants.append(self.onnx.numpy_helper.from_array(default, name))
         return name
 
-    def constant(self, array: Any, dtype: Any = None) -> str:
-        """An array that is part of the file."""
-        name = self._free("constant")
-        self._constants.append(self.onnx.numpy_helper.from_array(np.array(array, dtype=dtype, order="C"), name))
+    def present(self, n_players: int) -> str:
+        """The optional input `present`, (rows, players) or (1, players) bool: everybody, if it is not given."""
+        everybody = np.ones((1, n_players), dtype=bool)
+        self._constants.append(self.onnx.numpy_helper.from_array(everybody, "present"))
+        self._inputs.append(self._described("present", np.bool_, ["rows of present", n_players]))
+        return "present"
+
+    def node(self, operator: str, *inputs: Any, domain: str = "", **attributes: Any) -> str:
+        """What an operator of a domain, with its attributes, makes of values by their names, or of constant arrays."""
+        name, given = self._free(operator.lower()), [self._named(value) for value in inputs]
+        self._nodes.append(self.onnx.helper.make_node(operator, given, [name], domain=domain, **attributes))
         return name
 
-    def node(self, operator: str, inputs: Sequence[str], *, name: str = "", domain: str = "", **attributes: Any) -> str:
-        """What an operator makes of some values.
-
-        Args:
-            operator: Its name.
-            inputs: Names of the values.
-            name: Of the result, if it is an output of the file.
-            domain: Of the operator.
-            attributes: Of the operator.
-        """
-        return self.nodes(operator, inputs, 1, name=name, domain=domain, **attributes)[0]
-
-    def nodes(
-        self, operator: str, inputs: Sequence[str], n: int, *, name: str = "", domain: str = "", **attributes: Any
-    ) -> list[str]:
-        """As `node`, of an operator with n results."""
-        names = [name] if name else [self._free(operator.lower()) for _ in range(n)]
-        self._nodes.append(self.onnx.helper.make_node(operator, list(inputs), names, domain=domain, **attributes))
-        return names
-
-    def cast(self, value: str, dtype: Any, name: str = "") -> str:
+    def cast(self, value: str, dtype: Any) -> str:
         """A value in another type of numpy."""
-        kind = self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-        names = [name or self._free("cast")]
-        self._nodes.append(self.onnx.helper.make_node("Cast", [value], names, to=kind))
-        return names[0]
+        return self.node("Cast", value, to=self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
-    def output(self, name: str, dtype: Any, dims: Dims) -> None:
-        """Declares a value as an output."""
+    def output(self, name: str, value: Any, dtype: Any, dims: Dims) -> None:
+        """Makes a value, or a constant array, an output under a reserved name."""
+        self._nodes.append(self.onnx.helper.make_node("Identity", [self._named(value)], [name]))
         self._outputs.append(self._described(name, dtype, dims))
 
     def to_bytes(self, about: str, metadata: Mapping[str, Any]) -> bytes:
-        """The whole file, checked.
-
-        Args:
-            about: A sentence.
-            metadata: What the file says of itself; all that is not text becomes JSON.
-
-        Raises:
-            ValueError: It would be larger than an ONNX file may be.
-        """
+        """The whole file, checked, with a sentence about it and what it says of itself: texts, or JSON."""
         helper = self.onnx.helper
         if sum(len(constant.raw_data) for constant in self._constants) > _LARGEST:
             raise ValueError(
@@ -119,9 +87,13 @@ class Graph:
         data: bytes = model.SerializeToString()
         return data
 
-    def tensor(self, array: Array) -> Any:
-        """An array as an attribute."""
-        return self.onnx.numpy_helper.from_array(np.ascontiguousarray(array))
+    def _named(self, value: Any) -> str:
+        """The name of a value; of anything else, that of a constant."""
+        if isinstance(value, str):
+            return value
+        name = self._free("constant")
+        self._constants.append(self.onnx.numpy_helper.from_array(np.array(value, order="C"), name))
+        return name
 
     def _free(self, wanted: str, always: bool = True) -> str:
         """A name that nothing has; with a number at its end `always`, or where it must."""

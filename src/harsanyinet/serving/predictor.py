@@ -7,13 +7,14 @@ is left out is scikit-learn's interface, frames, and the compiled loops that pay
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from os import PathLike
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from harsanyinet import files
+from harsanyinet.files import Place
 from harsanyinet.tables import columns as coding
 from harsanyinet.tables.look_ups import LookUp
 from harsanyinet.tables.players import Players
@@ -40,41 +41,25 @@ class Values(NamedTuple):
     outputs: Array
 
 
-class _Entries(NamedTuple):
-    row: Array
-    col: Array
-    data: Array
-
-    @property
-    def nnz(self) -> int:
-        return len(self.data)
-
-    def tocoo(self) -> _Entries:
-        return self
-
-
 class _Shares:
     """(C, P): 1/|T| for the members of T, as much of a sparse matrix as `TreeGame.look_up` asks for."""
 
     def __init__(self, coalitions: Array) -> None:
         self.coalitions, self.shape = coalitions, coalitions.shape
 
-    def __getitem__(self, chosen: Array) -> _Entries:
-        some = self.coalitions[chosen]
-        row, col = np.nonzero(some)
-        return _Entries(row, col, 1 / some.sum(axis=1)[row])
+    def __getitem__(self, chosen: Array) -> _Shares:
+        return _Shares(self.coalitions[chosen])
+
+    def tocoo(self) -> SimpleNamespace:
+        row, col = np.nonzero(self.coalitions)
+        return SimpleNamespace(row=row, col=col, data=1 / self.coalitions.sum(axis=1)[row], nnz=len(row))
 
 
 class Predictor:
-    """A fitted model of a table, read from its file by `load_predictor`.
+    """A fitted model of a table, made by `load_predictor` of what its file holds.
 
     Rows are one mapping from names of columns to values (what is not named is missing), a sequence of such mappings, or
     an array (B, columns) where all columns hold numbers.
-
-    Args:
-        kind: Which estimator saved it.
-        arrays: Of the file.
-        meta: Of the file.
 
     Attributes:
         columns: Names of the columns.
@@ -112,7 +97,7 @@ class Predictor:
             full = bool(bins.all())
             planned = game.plan(("values", full), lambda full=full: LookUp.of_values(self._trees, full))  # type: ignore[misc]
             parts.append(planned.apply(bins).T + self._trees.base)
-        return self._dropped(np.concatenate(parts))
+        return _dropped(np.concatenate(parts))
 
     def predict(self, rows: Rows, present: ArrayLike | None = None) -> Array:
         """Labels, (B,), or numbers, (B,) or (B, K)."""
@@ -137,36 +122,27 @@ class Predictor:
 
         Args:
             rows: See above.
-            present: Who is there.
+            present: As for `raw_outputs`.
             game: "missing" or "marginal", as in the estimator's `explain`.
         """
         own = self._game(game)
         shares = _Shares(own.coalitions)
         parts = [TreeDividends(own, bins).spread("SV", lambda: shares) for bins in self._coded(rows, present)]  # type: ignore[arg-type, return-value]
         values = np.concatenate(parts)  # (B, P, K)
-        one = values.shape[2] == 1
-        return Values(
-            values[:, :, 0] if one else values,
-            np.asarray(own.base[0] if one else own.base),
-            self._dropped(values.sum(axis=1) + own.base),
-        )
+        return Values(_dropped(values), _dropped(own.base), _dropped(values.sum(axis=1) + own.base))
 
     def _game(self, name: GameName) -> TreeGame:
         if name not in self._games:
             self._games[name] = TreeGame(self._trees, name)
         return self._games[name]
 
-    def _dropped(self, outputs: Array) -> Array:
-        return np.asarray(outputs[:, 0] if outputs.shape[1] == 1 else outputs)
-
     def _coded(self, rows: Rows, present: ArrayLike | None) -> list[Array]:
         """The bins of rows, (D, some rows) each."""
-        if isinstance(rows, Mapping):
-            rows = [rows]
         if isinstance(rows, np.ndarray):
             bins = self._coded_numbers(rows)
         else:
-            cells = [coding.code_dict(self._columns, row)[1] for row in rows]
+            some = [rows] if isinstance(rows, Mapping) else rows
+            cells = [coding.code_dict(self._columns, row)[1] for row in some]
             bins = np.concatenate([np.empty((len(self._trees.player_of), 0), dtype=np.uint8), *cells], axis=1)
         bins = self._players.absent_together(bins, self._trees.player_of)
         if present is not None:
@@ -190,7 +166,12 @@ class Predictor:
         return np.concatenate(found, axis=1)
 
 
-def load_predictor(path: str | PathLike[str]) -> Predictor:
+def _dropped(numbers: Array) -> Array:
+    """Without the axis K where there is one output."""
+    return np.asarray(numbers[..., 0] if numbers.shape[-1] == 1 else numbers)
+
+
+def load_predictor(path: Place) -> Predictor:
     """Reads the file of a fitted `HarsanyiClassifier` or `HarsanyiRegressor`. Needs numpy and nothing else.
 
     Raises:

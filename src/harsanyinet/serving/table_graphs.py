@@ -1,5 +1,10 @@
 """A model of a table as an ONNX graph: columns -> features -> cells of merged tables -> sums -> named outputs.
 
+The raw columns become one matrix with a feature for each coded column of the model. A number stays what it is, a
+category becomes its bin, minus infinity is an absent player, and a missing value that is a value of its own is the
+smallest number there is: so "is the bin above this threshold?" becomes "is the feature above this number?", with the
+same answer for every number that a double can hold.
+
 One tree per column finds by how many thresholds the feature is above, and adds to the place in every table what that
 means there; the tables then hold the prediction, the Shapley values and, on request, the interactions of all pairs. All
 sums are of doubles.
@@ -15,116 +20,176 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack
 
 from harsanyinet.explanations import indices
-from harsanyinet.serving.column_graphs import Feature, add_columns, add_presence, features_of
 from harsanyinet.serving.merged_tables import MergedTables
 from harsanyinet.serving.onnx_graphs import ROWS, Graph
+from harsanyinet.tables.columns import Column
 from harsanyinet.tables.estimators import HarsanyiClassifier, HarsanyiRegressor
 from harsanyinet.tables.look_ups import LookUp
 from harsanyinet.tables.tree_games import TreeGame
 
 Array = NDArray[Any]
 TableModel = HarsanyiClassifier | HarsanyiRegressor
-RESERVED = ("present", "probabilities", "prediction", "label", "shapley", "base_values", "raw", "interactions")
-_NODE = ("treeids", "nodeids", "featureids", "modes", "values", "truenodeids", "falsenodeids")
-_TARGET = ("treeids", "nodeids", "ids", "weights")
+_LOWEST, _ABSENT = float(np.finfo(np.float64).min), float("-inf")
 _WIDE = 100  # sums times outputs; above, adding up in lists is quicker than a product of matrices
 _LIST = 32
 
 
 def table_graph(model: TableModel, game: TreeGame, *, interactions: bool) -> tuple[Graph, dict[str, Any]]:
-    """The graph of a fitted estimator, and what is to be said of it.
+    """The graph of a fitted estimator with the values of a game, on request with the interactions (SII) of all pairs.
 
-    Args:
-        model: Fitted.
-        game: Whose values are wanted.
-        interactions: Whether the interactions (SII) of all pairs are an output, too.
+    Returns:
+        The graph, and what is to be said of it.
     """
-    trees, coalitions = game.trees, game.coalitions
-    weights, pairs = [indices.shares(coalitions)], list[tuple[int, ...]]()
-    if interactions:
-        pairs, more = pair_weights(coalitions)
-        weights.append(more)
-    values = LookUp.of_values(trees, full=False)
-    planned = joined(values, game.look_up(csr_array(hstack(weights, format="csr")), full=False))
-    merged = MergedTables.of(planned, trees.n_outputs)
+    trees, coalitions, names = game.trees, game.coalitions, model.players_.names
+    weights = [indices.shares(coalitions)]
+    pairs: list[tuple[int, ...]] = []
+    if interactions and trees.n_players > 1:
+        sets, of_sets = indices.index_weights(coalitions, "SII", 2)
+        chosen = [i for i, members in enumerate(sets) if len(members) == 2]
+        pairs = [sets[i] for i in chosen]
+        weights.append(csr_array(of_sets[:, chosen]))
+    of_dividends = game.look_up(csr_array(hstack(weights, format="csr")), full=False)
+    merged = MergedTables.of(joined(LookUp.of_values(trees, full=False), of_dividends), trees.n_outputs)
 
-    graph = Graph(RESERVED)
+    graph = Graph()
     matrix, inputs = add_columns(graph, model.columns_)
-    features = features_of(model.columns_)
-    player_of = trees.player_of[[feature.coded for feature in features]]
-    owners = {(player, id(feature.column)) for player, feature in zip(player_of.tolist(), features, strict=True)}
+    features, order = features_of(model.columns_)
+    player_of = trees.player_of[order]
+    owners = {(player, id(column)) for player, column in zip(player_of.tolist(), features, strict=True)}
     matrix = add_presence(graph, matrix, player_of, trees.n_players, alone=len(owners) == trees.n_players)
-    places = add_places(graph, matrix, features, merged)
+    places = add_places(graph, matrix, features, np.argsort(order).tolist(), merged)
     sums = add_sums(graph, places, merged, [1, trees.n_players, len(pairs)])
     add_outputs(graph, model, game, sums, len(pairs))
-    names = model.players_.names
     about: dict[str, Any] = {"inputs": inputs, "players": list(names), "outputs": model.output_names_}
-    if interactions:
-        about["pairs"] = [[names[i] for i in pair] for pair in pairs]
-    return graph, about
+    return graph, about | ({"pairs": [[names[i] for i in pair] for pair in pairs]} if interactions else {})
+
+
+def number_above(column: Column, threshold: int) -> float:
+    """The number that a feature is above just where its bin is above the threshold."""
+    if threshold == 0:
+        return _ABSENT
+    if column.kind == "category":
+        return float(threshold)
+    place = threshold - column.first
+    if place < 0:
+        return _LOWEST
+    return float(column.borders[place]) if place < len(column.borders) else float("inf")
+
+
+def features_of(columns: Sequence[Column]) -> tuple[list[Column], Array]:
+    """A column for each feature (of a date one of its parts), numbers first, and where it is among the coded ones."""
+    coded = [part for column in columns for part in (column.parts or [column] * column.n_codes)]
+    order = np.argsort([column.kind == "category" for column in coded], kind="stable")
+    return [coded[i] for i in order], order
+
+
+def add_columns(graph: Graph, columns: Sequence[Column]) -> tuple[str, list[dict[str, str]]]:
+    """Inputs for the columns of a model, and the matrix of its features, (rows, features of `features_of`).
+
+    Returns:
+        The name of the matrix, and for each input its column, its name and what it takes.
+    """
+    numbers, categories, about = [], [], []
+    for column in columns:
+        is_text = column.kind == "category"
+        for part in column.parts or (column,):
+            named = f"{column.name}: {part.name}" if column.parts else column.name
+            name = graph.input(named, str if is_text else np.float64, [ROWS])
+            about.append({"column": column.name, "input": name, "takes": "text" if is_text else "number"})
+            if is_text:
+                categories += _codes(graph, column, name)
+            else:
+                numbers.append((part, name))
+    lines = []
+    if numbers:
+        parts, inputs = zip(*numbers, strict=True)
+        each = graph.node("Reshape", graph.node("Concat", *inputs, axis=0), [len(numbers), -1])
+        known = graph.node("LessOrEqual", graph.node("Abs", each), -_LOWEST)  # neither NaN nor infinity is
+        missing = np.array([[_LOWEST if part.missing else _ABSENT] for part in parts])
+        lines.append(graph.node("Where", known, each, missing))
+    if categories:
+        wide = graph.cast(graph.node("Concat", *categories, axis=0), np.float64)
+        lines.append(graph.node("Reshape", wide, [len(categories), -1]))
+    return graph.node("Transpose", graph.node("Concat", *lines, axis=0), perm=[1, 0]), about
+
+
+def _codes(graph: Graph, column: Column, text: str) -> list[str]:
+    """The bins of categories, one float32 vector (rows,) for each code of the column."""
+    found = []
+    for code in range(column.n_codes):
+        bins = dict(zip(column.levels, column.level_bins[:, code].tolist(), strict=True))
+        bins.setdefault("", 1 if column.missing else 0)
+        values = [float(b) if b else _ABSENT for b in bins.values()]
+        asked = {"keys_strings": list(bins), "values_floats": values, "default_float": _ABSENT}
+        found.append(graph.node("LabelEncoder", text, domain="ai.onnx.ml", **asked))
+    return found
+
+
+def add_presence(graph: Graph, features: str, player_of: Array, n_players: int, alone: bool) -> str:
+    """The matrix without absent players, by the optional input `present` and by what is missing.
+
+    Columns of one player are absent together, unless the players are `alone`: then none of them has columns of which
+    one could be missing without the others.
+    """
+    present = graph.present(n_players)
+    there = graph.node("Gather", present, player_of.astype(np.int64), axis=1)
+    masked = graph.node("Where", there, features, _ABSENT)
+    if alone:
+        return masked
+    missing = graph.cast(graph.node("Equal", masked, _ABSENT), np.float32)
+    same = (player_of[:, None] == player_of).astype(np.float32)
+    others = graph.node("MatMul", missing, same)
+    gone = graph.node("Greater", others, np.float32(0.5))
+    return graph.node("Where", gone, _ABSENT, masked)
 
 
 def joined(first: LookUp, second: LookUp) -> LookUp:
     """Two look-ups about the same states as one: the sums of the first, then those of the second."""
     slots, tables = [], []
-    for t, n_states in enumerate(first.paths.n_states.tolist()):
-        parts = []
-        for each in (first, second):
-            own = slice(int(each.slot_ends[t - 1]) if t else 0, int(each.slot_ends[t]))
-            start = int(each.starts[t])
-            table = each.table[start : start + (own.stop - own.start) * n_states].reshape(-1, n_states)
-            parts.append((each.slots[own], table))
-        slots.append(np.concatenate([parts[0][0], parts[1][0] + first.n_slots]))
-        tables.append(np.concatenate([parts[0][1], parts[1][1]]))
+    for t in range(len(first.starts)):
+        (own, table), (more, more_tables) = first.part(t), second.part(t)
+        slots.append(np.append(own, more + first.n_slots))
+        tables.append(np.concatenate([table, more_tables]))
     return LookUp.of(first.paths, slots, tables, first.n_slots + second.n_slots)
 
 
-def pair_weights(coalitions: Array) -> tuple[list[tuple[int, ...]], csr_array]:
-    """All pairs that some coalition contains, and the weights (C, pairs) of the dividends in their interactions."""
-    if coalitions.shape[1] < 2:
-        return [], csr_array((len(coalitions), 0))
-    sets, weights = indices.index_weights(coalitions, "SII", 2)
-    chosen = [i for i, members in enumerate(sets) if len(members) == 2]
-    return [sets[i] for i in chosen], csr_array(weights[:, chosen])
-
-
-def add_places(graph: Graph, matrix: str, features: Sequence[Feature], merged: MergedTables) -> str:
-    """(rows, G) int32: the cell of each table in which a row is."""
-    where = {feature.coded: i for i, feature in enumerate(features)}
-    nodes: dict[str, list[Any]] = {name: [] for name in _NODE}
-    added: dict[str, list[Any]] = {name: [] for name in _TARGET}
-    steps: dict[int, list[tuple[int, list[int]]]] = {}
-    for column, table, each in merged.steps:
-        steps.setdefault(column, []).append((table, each.tolist()))
+def add_places(
+    graph: Graph, matrix: str, features: Sequence[Column], where: Sequence[int], merged: MergedTables
+) -> str:
+    """(rows, G) int32: the cell of each table in which a row is; `where` says which feature a coded column is."""
+    nodes: list[tuple[Any, ...]] = []
+    added: list[Array] = []  # (targets, 4): tree, node, table, what is added
     for tree, (column, cuts) in enumerate(merged.cuts.items()):
-        feature = features[where[column]]
+        i, (tables, amounts) = where[column], map(np.array, zip(*merged.steps[column], strict=True))
         for number, (cut, above, below) in enumerate(_search(len(cuts))):
-            is_leaf = above < 0
-            threshold = 0.0 if is_leaf else feature.above(int(cuts[cut]))
-            line = (tree, number, where[column], "LEAF" if is_leaf else "BRANCH_GT", threshold)
-            for name, value in zip(nodes, (*line, max(above, 0), max(below, 0)), strict=True):
-                nodes[name].append(value)
-            for table, step in steps[column] if is_leaf else ():
-                if step[cut]:
-                    for name, value in zip(added, (tree, number, table, float(step[cut])), strict=True):
-                        added[name].append(value)
-    attributes: dict[str, Any] = {f"nodes_{name}": values for name, values in nodes.items() if name != "values"}
-    attributes |= {f"target_{name}": values for name, values in added.items() if name != "weights"}
+            if above:
+                nodes.append((tree, number, i, "BRANCH_GT", number_above(features[i], int(cuts[cut])), above, below))
+                continue
+            nodes.append((tree, number, i, "LEAF", 0.0, 0, 0))
+            hit = np.flatnonzero(amounts[:, cut])
+            at = np.tile([tree, number], (len(hit), 1))
+            added.append(np.column_stack([at, tables[hit], amounts[hit, cut]]))
+    trees, numbers, columns, modes, thresholds, above_nodes, below_nodes = zip(*nodes, strict=True)
+    targets = np.concatenate(added).T
+    tensor = graph.onnx.numpy_helper.from_array
     found = graph.node(
-        "TreeEnsembleRegressor", [matrix], domain="ai.onnx.ml", n_targets=len(merged.starts), **attributes,
-        nodes_values_as_tensor=graph.tensor(np.array(nodes["values"], dtype=np.float64)),
-        target_weights_as_tensor=graph.tensor(np.array(added["weights"], dtype=np.float64)),
+        "TreeEnsembleRegressor", matrix, domain="ai.onnx.ml", n_targets=len(merged.starts),
+        nodes_treeids=trees, nodes_nodeids=numbers, nodes_featureids=columns, nodes_modes=modes,
+        nodes_values_as_tensor=tensor(np.array(thresholds)),
+        nodes_truenodeids=above_nodes, nodes_falsenodeids=below_nodes,
+        target_treeids=targets[0].tolist(), target_nodeids=targets[1].tolist(), target_ids=targets[2].tolist(),
+        target_weights_as_tensor=tensor(targets[3].astype(np.float64)),
     )  # fmt: skip
-    return graph.node("Add", [graph.cast(found, np.int32), graph.constant(merged.starts)])
+    return graph.node("Add", graph.cast(found, np.int32), merged.starts)
 
 
 def _search(n_cuts: int) -> list[tuple[int, int, int]]:
-    """A binary search: (number of the cut, node if above, node if not), or (cuts that it is above, -1, -1)."""
+    """A binary search: (number of the cut, node if above, node if not), or (cuts that it is above, 0, 0)."""
     nodes: list[tuple[int, int, int]] = []
 
     def grow(low: int, high: int) -> int:
         own = len(nodes)
-        nodes.append((low, -1, -1))
+        nodes.append((low, 0, 0))
         if low < high:
             middle = (low + high + 1) // 2
             above, below = grow(middle, high), grow(low, middle - 1)
@@ -147,26 +212,24 @@ def add_sums(graph: Graph, places: str, merged: MergedTables, parts: Sequence[in
     if wide and numbers.min() >= 0:  # lists are filled up with a line of zeros
         cells = np.pad(cells, ((0, 0), (0, 1), (0, 0)))
         numbers = np.pad(numbers, ((0, 0), (0, 1)), constant_values=-1)
-    found = graph.node("Gather", [graph.constant(cells.reshape(len(cells), -1)), places], axis=0)
+    found = graph.node("Gather", cells.reshape(len(cells), -1), places, axis=0)
     owner = numbers.reshape(-1)
-    lines = graph.node("Reshape", [found, graph.constant([-1, len(owner), k], np.int64)])
+    lines = graph.node("Reshape", found, [-1, len(owner), k])
     if wide:
         lists, owner = _lists(owner)
-        taken = graph.node("Gather", [lines, graph.constant(lists.reshape(-1), np.int64)], axis=1)
-        apart = graph.node("Reshape", [taken, graph.constant([-1, *lists.shape, k], np.int64)])
-        lines = graph.node("ReduceSum", [apart, graph.constant([2], np.int64)], keepdims=0)
+        taken = graph.node("Gather", lines, lists.reshape(-1), axis=1)
+        apart = graph.node("Reshape", taken, [-1, *lists.shape, k])
+        lines = graph.node("ReduceSum", apart, [2], keepdims=0)
     if k > 1:
-        lines = graph.node("Transpose", [lines], perm=[0, 2, 1])
+        lines = graph.node("Transpose", lines, perm=[0, 2, 1])
     to = np.zeros((len(owner), total))
     to[np.flatnonzero(owner >= 0), owner[owner >= 0]] = 1.0
     # One product of two matrices: of a batch of them, runtimes do not admit an empty one.
-    flat = graph.node("Reshape", [lines, graph.constant([-1, len(owner)], np.int64)])
-    sums = graph.node("MatMul", [flat, graph.constant(to)])
+    sums = graph.node("MatMul", graph.node("Reshape", lines, [-1, len(owner)]), to)
     if k > 1:
-        each = graph.node("Reshape", [sums, graph.constant([-1, k, total], np.int64)])
-        sums = graph.node("Transpose", [each], perm=[0, 2, 1])
-    used = [part for part in parts if part]
-    return graph.nodes("Split", [sums, graph.constant(used, np.int64)], len(used), axis=1)
+        sums = graph.node("Transpose", graph.node("Reshape", sums, [-1, k, total]), perm=[0, 2, 1])
+    ends = np.cumsum(parts).tolist()
+    return [graph.node("Slice", sums, [end - n], [end], [1]) for n, end in zip(parts, ends, strict=True)]
 
 
 def _lists(owner: Array) -> tuple[Array, Array]:
@@ -183,56 +246,41 @@ def _lists(owner: Array) -> tuple[Array, Array]:
 def add_outputs(graph: Graph, model: TableModel, game: TreeGame, sums: Sequence[str], n_pairs: int) -> None:
     """From sums to outputs with names."""
     one = game.trees.n_outputs == 1
-    k: list[str | int] = [] if one else [game.trees.n_outputs]
-    empty, base = game.base, game.trees.base
-    graph.node("Identity", [graph.constant(empty[0] if one else empty, np.float64)], name="base_values")
-    total = graph.node("Squeeze", [sums[0], graph.constant([1], np.int64)])
-    raw = graph.node("Add", [total, graph.constant(base[0] if one else base, np.float64)], name="raw")
+    base, bias = (each[0] if one else each for each in (game.base, game.trees.base))
+    raw = graph.node("Add", graph.node("Squeeze", sums[0], [1]), bias)
     if isinstance(model, HarsanyiClassifier):
         add_classes(graph, model.classes_, raw, one)
     else:
-        add_prediction(graph, model, raw, one)
-    graph.node("Identity", [sums[1]], name="shapley")
-    graph.output("shapley", np.float64, [ROWS, game.trees.n_players, *k])
-    graph.output("base_values", np.float64, k)
-    graph.output("raw", np.float64, [ROWS, *k])
+        prediction = graph.node("Exp", raw) if model.loss_.name == "poisson" else raw
+        if one and not model.one_target_:
+            prediction = graph.node("Unsqueeze", prediction, [1])
+        targets = [] if model.one_target_ else [len(model.output_names_)]
+        graph.output("prediction", prediction, np.float64, [ROWS, *targets])
+    add_values(graph, raw, sums[1], base, game.trees.n_players)
     if n_pairs:
-        graph.node("Identity", [sums[2]], name="interactions")
-        graph.output("interactions", np.float64, [ROWS, n_pairs, *k])
+        graph.output("interactions", sums[2], np.float64, [ROWS, n_pairs, *np.shape(base)])
+
+
+def add_values(graph: Graph, raw: str, values: str, base: Array, n_players: int) -> None:
+    """Outputs `shapley`, `base_values` and `raw`; the base is () or (K,)."""
+    graph.output("shapley", values, np.float64, [ROWS, n_players, *np.shape(base)])
+    graph.output("base_values", base, np.float64, np.shape(base))
+    graph.output("raw", raw, np.float64, [ROWS, *np.shape(base)])
 
 
 def add_classes(graph: Graph, classes: Array, raw: str, one: bool) -> None:
     """Outputs `label` and `probabilities` from logits (rows,) of the second of two classes, or (rows, K)."""
     if one:
-        column = graph.node("Unsqueeze", [raw, graph.constant([1], np.int64)])
-        positive = graph.node("Sigmoid", [column])
-        negative = graph.node("Sigmoid", [graph.node("Neg", [column])])
-        graph.node("Concat", [negative, positive], axis=1, name="probabilities")
-        zero = graph.constant(0.0, np.float64)
-        chosen = graph.cast(graph.node("Greater", [raw, zero]), np.int64)
+        column = graph.node("Unsqueeze", raw, [1])
+        both = [graph.node("Sigmoid", graph.node("Neg", column)), graph.node("Sigmoid", column)]
+        shares = graph.node("Concat", *both, axis=1)
+        chosen = graph.cast(graph.node("Greater", raw, 0.0), np.int64)
     else:
-        graph.node("Softmax", [raw], axis=1, name="probabilities")
-        chosen = graph.node("ArgMax", [raw], axis=1, keepdims=0)
-    known = labels_of(classes)
-    graph.node("Gather", [graph.constant(known), chosen], axis=0, name="label")
-    graph.output("label", str if known.dtype == object else known.dtype, [ROWS])
-    graph.output("probabilities", np.float64, [ROWS, len(classes)])
-
-
-def labels_of(classes: Array) -> Array:
-    """Labels in a type that ONNX has: whole numbers, doubles, booleans, or text."""
-    if classes.dtype.kind in "iub" or classes.dtype.kind == "f":
-        return classes.astype({"b": np.bool_, "f": np.float64}.get(classes.dtype.kind, np.int64))
-    return np.array([str(label) for label in classes], dtype=object)
-
-
-def add_prediction(graph: Graph, model: HarsanyiRegressor, raw: str, one: bool) -> None:
-    """The output `prediction`, (rows,) or (rows, K)."""
-    operator = "Exp" if model.loss_.name == "poisson" else "Identity"
-    if one and not model.one_target_:
-        wide = graph.node("Unsqueeze", [raw, graph.constant([1], np.int64)])
-        graph.node(operator, [wide], name="prediction")
-        graph.output("prediction", np.float64, [ROWS, 1])
-        return
-    graph.node(operator, [raw], name="prediction")
-    graph.output("prediction", np.float64, [ROWS] if one else [ROWS, len(model.output_names_)])
+        shares = graph.node("Softmax", raw, axis=1)
+        chosen = graph.node("ArgMax", raw, axis=1, keepdims=0)
+    known = np.array([str(label) for label in classes], dtype=object)
+    if classes.dtype.kind in "iubf":  # in a type that ONNX has
+        known = classes.astype({"b": np.bool_, "f": np.float64}.get(classes.dtype.kind, np.int64))
+    label = graph.node("Gather", known, chosen, axis=0)
+    graph.output("label", label, str if known.dtype == object else known.dtype, [ROWS])
+    graph.output("probabilities", shares, np.float64, [ROWS, len(classes)])
