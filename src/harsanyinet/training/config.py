@@ -25,8 +25,9 @@ class TrainingConfig:
             ``learning_rate * weight_decay`` of themselves.
         momentum: For ``"sgd"`` only.
         beta2: For ``"adamw"`` only: how slowly it forgets the size of gradients.
-        schedule: The learning rate of each step, see `learning_rate_factor`; with ``"plateau"`` that of each epoch, see
-            `plateau_factor`, which needs validation rows and a `patience`.
+        schedule: The learning rate of each step: ``"cosine"`` falls from the top towards zero, ``"onecycle"`` first
+            climbs linearly during a tenth of the steps; ``"plateau"`` halves it after an epoch if more than
+            ``patience // 2`` have brought nothing, and needs validation rows and a `patience`.
         min_learning_rate: Where ``"plateau"`` ends.
         clip_norm: Upper bound on the norm of the gradient, or None.
         apart_rate: Rate of plain SGD steps, under the same schedule, for the parameters that modules name in an
@@ -87,9 +88,9 @@ class TrainingConfig:
 
 @dataclass(frozen=True)
 class History:
-    """What happened in each completed epoch, counted from 0. The weights kept are those of `best_epoch`, if any.
+    """What happened in each completed epoch, counted from 0, and the seconds of all, also before an interruption.
 
-    The seconds are those of all epochs, also of those before an interruption that a checkpoint bridged.
+    The weights kept are those of `best_epoch`, if any.
     """
 
     train_loss: tuple[float, ...]
@@ -99,12 +100,8 @@ class History:
 
 
 def learning_rate_factor(schedule: Schedule, step: int, n_steps: int) -> float:
-    """The learning rate of one step, as a share of the highest one, where it depends on nothing but its number.
-
-    ``"cosine"`` falls from 1 towards zero, which step number `n_steps` would reach; ``"onecycle"`` first climbs
-    linearly during a tenth of the steps.
-    """
-    if schedule in ("constant", "plateau"):
+    """The learning rate of one step, as a share of the highest one, where it depends on nothing but its number."""
+    if schedule == "constant":
         return 1.0
     n_warm = n_steps // 10 if schedule == "onecycle" else 0
     if step < n_warm:
@@ -113,17 +110,10 @@ def learning_rate_factor(schedule: Schedule, step: int, n_steps: int) -> float:
 
 
 def plateau_factor(validation_losses: Sequence[float], patience: int) -> float:
-    """The learning rate after some epochs, as a share of the first: halved whenever more than `patience` bring nothing.
-
-    An epoch brings something if its validation loss is below the best one by a ten-thousandth of it, as in torch's
-    ``ReduceLROnPlateau``.
-    """
+    """The learning rate after some epochs, as a share of the first, as by torch's ``ReduceLROnPlateau``."""
     factor, best, n_bad = 1.0, math.inf, 0
     for loss in validation_losses:
-        if loss < best * (1 - 1e-4):
-            best, n_bad = loss, 0
-        else:
-            n_bad += 1
+        best, n_bad = (loss, 0) if loss < best * (1 - 1e-4) else (best, n_bad + 1)
         if n_bad > patience:
             factor, n_bad = factor / 2, 0
     return factor

@@ -49,7 +49,7 @@ class Batch(NamedTuple):
             yield batch._replace(present=present.to(batch.x.device))
 
 
-def checked_rows(x: Tensor, y: Tensor, sample_weight: Tensor | None = None, of: str = "") -> Batch:
+def checked_rows(x: Tensor, y: Tensor, sample_weight: Tensor | None = None, *, of: str = "") -> Batch:
     """The rows that count: those of weight zero are dropped, so that they reach neither the loss nor a batch norm."""
     if len(x) == 0:
         raise ValueError(f"{of}x must have at least one row, however: x.shape={tuple(x.shape)}")
