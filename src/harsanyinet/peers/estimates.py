@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from harsanyinet.games import Floats, Game
 from harsanyinet.peers.row_games import counted, whole_number
-from harsanyinet.peers.sampling_runs import RUNS, Run
+from harsanyinet.peers.sampling_runs import RUNS
 
 Method = Literal[
     "sampling",
@@ -115,8 +115,7 @@ def zero(game: Game, n_players: int) -> Estimate:
 def equal_split(game: Game, n_players: int) -> Estimate:
     """The estimate that every player gets V(N) / n."""
     playing = counted(game, n_players)
-    empty, full = playing.ends()
-    values = np.tile((full - empty) / playing.n_players, (playing.n_players, 1))
+    values = np.tile(playing.total() / playing.n_players, (playing.n_players, 1))
     return Estimate(playing.shaped(values), 2, None, "equal_split")
 
 
@@ -140,26 +139,28 @@ def curve(method: Method, game: Game, n_players: int, budgets: Sequence[int], *,
         raise ValueError(f"method must be one of {', '.join(RUNS)}, however: {method!r}")
     playing = counted(game, n_players)
     n = playing.n_players
-    run = RUNS[method](playing)
-    budgets = _check_budgets(budgets, run)
-    empty, full = playing.ends()
+    kind, paired = RUNS[method]
+    run = kind(playing, paired)
+    least = 2 + run.least * run.cost if n > 1 else 2
+    rows = [whole_number(budget, "budget", least, f" for {n} players") for budget in budgets]
+    if not rows or any(a >= b for a, b in pairwise(rows)):
+        raise ValueError(f"budgets must be increasing and at least one, however: budgets={rows}")
+    values: Floats = playing.total()[None]  # all of it to the one player
+    error: Floats | None = np.zeros_like(values)
     before = playing.rows - 2
     rng = np.random.default_rng(seed)
     step = max(1, min(playing.max_rows, CHUNK // n) // max(run.cost, 1))
     estimates: list[Estimate] = []
     done = 0
-    for budget in budgets:
-        n_samples = (budget - 2) // run.cost if n > 1 else 0
-        while done < n_samples:
-            m = min(step, n_samples - done)
-            run.add(rng, m)
-            done += m
-        values: Floats = (full - empty)[None]  # all of it to the one player
-        error: Floats | None = np.zeros_like(values)
+    for budget in rows:
         if n > 1:
+            n_samples = (budget - 2) // run.cost
+            for start in range(done, n_samples, step):
+                run.add(rng, min(step, n_samples - start))
+            done = n_samples
             values, error = run.result()
-        error = None if error is None else playing.shaped(error)
-        estimates.append(Estimate(playing.shaped(values), playing.rows - before, error, method))
+        shaped = None if error is None else playing.shaped(error)
+        estimates.append(Estimate(playing.shaped(values), playing.rows - before, shaped, method))
     return estimates
 
 
@@ -176,11 +177,3 @@ def rmse(values: ArrayLike, truth: ArrayLike) -> float:
             f"values and truth must have the same shape (B, n) and not be empty, however: {left.shape}, {right.shape}"
         )
     return float(row_errors(left, right).mean())
-
-
-def _check_budgets(budgets: Sequence[int], run: Run) -> list[int]:
-    least = 2 + run.least * run.cost if run.n > 1 else 2
-    rows = [whole_number(budget, "budget", least, f" for {run.n} players") for budget in budgets]
-    if not rows or any(a >= b for a, b in pairwise(rows)):
-        raise ValueError(f"budgets must be increasing and at least one, however: budgets={rows}")
-    return rows

@@ -6,7 +6,6 @@ A `Run` draws and plays in chunks, so that a run with a larger budget continues 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +54,7 @@ class Run(ABC):
 
     def __init__(self, game: CountingGame, paired: bool) -> None:
         self.game, self.n, self.paired = game, game.n_players, paired
+        self.cost = 1 + paired
 
     @abstractmethod
     def add(self, rng: np.random.Generator, m: int) -> None:
@@ -64,62 +64,46 @@ class Run(ABC):
     def result(self) -> tuple[Floats, Floats | None]:
         """Values and standard error of the samples so far, (n, K)."""
 
+    def play_coalitions(self, rng: np.random.Generator, m: int) -> tuple[Floats, Floats]:
+        """Coalitions from the kernel as 0 and 1, (m, 1, n), or pairs with complements, (m, 2, n), and their V."""
+        masks = draw_coalitions(rng, m, self.n)[:, None]
+        masks = np.concatenate([masks, ~masks], axis=1) if self.paired else masks
+        gains = self.game.gains(masks.reshape(-1, self.n))
+        return masks.astype(np.float64), gains.reshape(*masks.shape[:2], -1)
 
-class _Orders(Run):
-    """The mean over orders, or over pairs of an order and its reverse."""
+
+class _Mean(Run):
+    """The mean of one estimate per sample."""
 
     def __init__(self, game: CountingGame, paired: bool) -> None:
         super().__init__(game, paired)
-        self.cost = (1 + paired) * (self.n - 1)
-        self._average = Average()
+        self.average = Average()
+
+    def result(self) -> tuple[Floats, Floats | None]:
+        return self.average.mean, self.average.error(self.average.count)
+
+
+class _Orders(_Mean):
+    """Of orders, or of pairs of an order and its reverse."""
+
+    def __init__(self, game: CountingGame, paired: bool) -> None:
+        super().__init__(game, paired)
+        self.cost *= self.n - 1
 
     def add(self, rng: np.random.Generator, m: int) -> None:
         orders = draw_orders(rng, m, self.n)
-        self._average.add(walk_pairs(self.game, orders) if self.paired else walk(self.game, orders))
-
-    def result(self) -> tuple[Floats, Floats | None]:
-        return self._average.mean, self._average.error(self._average.count)
+        self.average.add(walk_pairs(self.game, orders) if self.paired else walk(self.game, orders))
 
 
-class _Coalitions(Run):
-    """Coalitions drawn from the kernel, or pairs of a coalition and its complement."""
-
-    def __init__(self, game: CountingGame, paired: bool) -> None:
-        super().__init__(game, paired)
-        self.cost = 1 + paired
+class _Unbiased(_Mean):
+    """Of coalitions or pairs, so that its variance is C Cov(b) C' / m, C = 2 H(n - 1) (I - 11' / n)."""
 
     def add(self, rng: np.random.Generator, m: int) -> None:
-        masks = draw_coalitions(rng, m, self.n)[:, None]
-        masks = np.concatenate([masks, ~masks], axis=1) if self.paired else masks  # (m, 1 or 2, n)
-        gains = self.game.gains(masks.reshape(-1, self.n))
-        self.take(masks.astype(np.float64), gains.reshape(*masks.shape[:2], -1))
-
-    @abstractmethod
-    def take(self, z: Floats, gains: Floats) -> None:
-        """Adds samples: coalitions as 0 and 1, (m, 1 or 2, n), and their V, (m, 1 or 2, K)."""
-
-    def total(self) -> Floats:
-        """What all players together add to each output, V(N), (K,)."""
-        empty, full = self.game.ends()
-        return np.asarray(full - empty)
+        z, gains = self.play_coalitions(rng, m)
+        self.average.add(unbiased(np.einsum("msn,msk->mnk", z, gains) / self.cost, self.game.total()))
 
 
-class _Unbiased(_Coalitions):
-    """The mean of one estimate per sample, so that its variance is C Cov(b) C' / m, C = 2 H(n - 1) (I - 11' / n)."""
-
-    def __init__(self, game: CountingGame, paired: bool) -> None:
-        super().__init__(game, paired)
-        self._average = Average()
-
-    def take(self, z: Floats, gains: Floats) -> None:
-        b = np.einsum("msn,msk->mnk", z, gains) / z.shape[1]
-        self._average.add(unbiased(b, self.total()))
-
-    def result(self) -> tuple[Floats, Floats | None]:
-        return self._average.mean, self._average.error(self._average.count)
-
-
-class _Regression(_Coalitions):
+class _Regression(Run):
     """Least squares over all samples; the spread of the solutions of groups of samples is its uncertainty."""
 
     def __init__(self, game: CountingGame, paired: bool) -> None:
@@ -131,8 +115,9 @@ class _Regression(_Coalitions):
         self._group_a, self._group_b = self._a, self._b  # the same, of the group that is not full
         self._solutions = Average()
 
-    def take(self, z: Floats, gains: Floats) -> None:
-        cuts = range(self._size - self._count % self._size, len(z), self._size)
+    def add(self, rng: np.random.Generator, m: int) -> None:
+        z, gains = self.play_coalitions(rng, m)
+        cuts = range(self._size - self._count % self._size, m, self._size)
         for part, v in zip(np.split(z, cuts), np.split(gains, cuts), strict=True):
             rows = part.reshape(-1, self.n)
             a, b = rows.T @ rows, rows.T @ v.reshape(len(rows), -1)
@@ -141,7 +126,7 @@ class _Regression(_Coalitions):
             self._count += len(part)
             if self._count % self._size == 0:
                 if is_regular(self._group_a):  # in so many samples all but certain
-                    self._solutions.add(solve(self._group_a, self._group_b, self.total())[None])
+                    self._solutions.add(solve(self._group_a, self._group_b, self.game.total())[None])
                 self._group_a, self._group_b = np.zeros_like(a), np.zeros_like(b)
 
     def result(self) -> tuple[Floats, Floats | None]:
@@ -151,17 +136,18 @@ class _Regression(_Coalitions):
                 f"the matrix of these {self._count * self.cost} is singular; raise the budget"
             )
         error = self._solutions.error(self._count / self._size, LEAST_GROUPS)
-        return solve(self._a, self._b, self.total()), error
+        return solve(self._a, self._b, self.game.total()), error
 
 
-RUNS: dict[str, Callable[[CountingGame], Run]] = {
-    "sampling": lambda game: _Orders(game, paired=False),
-    "antithetic": lambda game: _Orders(game, paired=True),
-    "kernel_shap": lambda game: _Regression(game, paired=False),
-    "kernel_shap_paired": lambda game: _Regression(game, paired=True),
-    "unbiased_kernel_shap": lambda game: _Unbiased(game, paired=True),
-    "unbiased_kernel_shap_unpaired": lambda game: _Unbiased(game, paired=False),
+RUNS: dict[str, tuple[type[_Orders | _Unbiased | _Regression], bool]] = {
+    "sampling": (_Orders, False),
+    "antithetic": (_Orders, True),
+    "kernel_shap": (_Regression, False),
+    "kernel_shap_paired": (_Regression, True),
+    "unbiased_kernel_shap": (_Unbiased, True),
+    "unbiased_kernel_shap_unpaired": (_Unbiased, False),
 }
+"""Of each method the kind of its run, and whether it draws pairs."""
 
 
 def draw_orders(rng: np.random.Generator, m: int, n: int) -> NDArray[np.intp]:
@@ -188,10 +174,10 @@ def walk(game: CountingGame, orders: NDArray[np.intp]) -> Floats:
     m, n = orders.shape
     position = orders.argsort(axis=1)  # of each player
     masks = position[:, None, :] < np.arange(1, n)[:, None]  # (m, n - 1, n): the first 1 to n - 1 players
-    empty, full = game.ends()
-    path = np.empty((m, n + 1, len(full)))
-    path[:, 0], path[:, -1] = 0.0, full - empty
-    path[:, 1:-1] = game.gains(masks.reshape(-1, n)).reshape(m, n - 1, len(full))
+    total = game.total()
+    path = np.zeros((m, n + 1, len(total)))
+    path[:, -1] = total
+    path[:, 1:-1] = game.gains(masks.reshape(-1, n)).reshape(m, n - 1, len(total))
     return np.take_along_axis(np.diff(path, axis=1), position[:, :, None], axis=1)
 
 
