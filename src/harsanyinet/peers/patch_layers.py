@@ -210,10 +210,6 @@ class ConvShapleyLayer(nn.Module):
         n_locations = hidden.shape[2] * hidden.shape[3]
         return outputs if self.constant is None else outputs + n_locations * self.constant
 
-    def constants(self, reference: Tensor | None = None) -> Tensor:
-        """The sum of f(r) over all locations, (C',)."""
-        return self.totals(self.kernel.new_zeros(1, prod(self.cells), self.d_in), reference)[0]
-
     @property
     def multiply_adds(self) -> int:
         """Multiplications in the matrix products of one row."""

@@ -9,24 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from math import factorial
+from itertools import pairwise
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Generator, Tensor, nn
 
-from harsanyinet.games import all_masks
+from harsanyinet.games import Floats, all_masks, shapley_of_table
 from harsanyinet.peers.active_sets import MAX_SET, Sets, check_size
 
 
 @cache
-def _matrix(k: int) -> NDArray[np.float64]:
-    masks = all_masks(k).T  # (k, 2^k)
-    sizes = masks.sum(0)
-    weights = np.array([factorial(s) * factorial(k - s - 1) / factorial(k) for s in range(k)])
-    matrix: NDArray[np.float64] = np.where(masks, weights[sizes - 1], -weights[np.minimum(sizes, k - 1)])
-    return matrix
+def _matrix(k: int) -> Floats:
+    return shapley_of_table(np.eye(2**k))  # the values are linear in the game
 
 
 def shapley_matrix(k: int) -> Tensor:
@@ -99,7 +94,7 @@ class ShapleyModules(nn.Module):
         self.widths = (d_in, *hidden, d_out)
         n_modules, size = sets.shape
         self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
-        for step, (below, above) in enumerate(zip(self.widths[:-1], self.widths[1:], strict=True)):
+        for step, (below, above) in enumerate(pairwise(self.widths)):
             shape = (n_modules, size, below, above) if step == 0 else (n_modules, below, above)
             bound = 1 / (size * below if step == 0 else below) ** 0.5
             self.weights.append(nn.Parameter(uniform(shape, generator) * bound))
@@ -110,7 +105,7 @@ class ShapleyModules(nn.Module):
     def multiply_adds(self) -> int:
         """Multiplications in the matrix products of one row."""
         (n_modules, size), (d_in, first, *rest) = self.sets.shape, self.widths
-        inner = sum(a * b for a, b in zip((first, *rest)[:-1], rest, strict=True))
+        inner = sum(below * above for below, above in pairwise((first, *rest)))
         per_coalition = size * first + inner + size * self.widths[-1]  # mixing, the perceptron, the Shapley transform
         return int(n_modules * (size * d_in * first + 2**size * per_coalition))
 
@@ -124,10 +119,6 @@ class ShapleyModules(nn.Module):
         outputs = self._after_first_(mixed.add_(self._at_reference(reference)))  # (M, 2^s * B, C')
         values = shapley_transform(outputs.view(n_modules, 2**size, n_rows * self.widths[-1]))
         return values.view(n_modules, size, n_rows, self.widths[-1])
-
-    def constants(self, reference: Tensor | None) -> Tensor:
-        """The sum of f(r) over all modules, (C',)."""
-        return self._after_first_(self._at_reference(reference).clone()).sum((0, 1))
 
     def totals(self, deltas: Tensor, reference: Tensor | None) -> Tensor:
         """The sum of f(x) over all modules, without the other coalitions: (N, B, C) -> (B, C')."""
@@ -215,10 +206,6 @@ class ShapleyLayer(nn.Module):
         for group in self._groups():  # one for each size of set
             total = total.index_add(0, group.sets.flatten(), group(by_player, reference).flatten(0, 1))
         return total.transpose(0, 1)
-
-    def constants(self, reference: Tensor | None = None) -> Tensor:
-        """The sum of f_j(r) over all modules, (C',)."""
-        return torch.stack([group.constants(reference) for group in self._groups()]).sum(0)
 
     def totals(self, deltas: Tensor, reference: Tensor | None = None) -> Tensor:
         """The sum of f_j(x) over all modules, (B, C'): that of all values and constants, at a fraction of the cost."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from itertools import pairwise
 from numbers import Integral
-from typing import ClassVar, Literal, get_args
+from typing import Literal, get_args
 
 import torch
 from numpy.typing import ArrayLike
@@ -24,23 +24,6 @@ from harsanyinet.peers.shapley_layers import ShapleyLayer
 from harsanyinet.peers.shapnet_base import DeepNet, ShallowNet, check_counts, check_widths
 
 Connections = Literal["butterfly", "random"]
-
-
-@dataclass(frozen=True)
-class Columns:
-    """Every column of a row is a player, with one channel."""
-
-    n_players: int
-    noun: ClassVar[str] = "rows"
-
-    @property
-    def row_shape(self) -> tuple[int, ...]:
-        """A row has one column per player."""
-        return (self.n_players,)
-
-    def players(self, rows: Tensor) -> Tensor:
-        """(B, N) -> (B, N, 1)."""
-        return rows[:, :, None]
 
 
 class ShallowShapNet(ShallowNet):
@@ -90,7 +73,7 @@ class ShallowShapNet(ShallowNet):
         check_sets(sets, n_features, k)
         generator = Generator().manual_seed(seed)
         layer = ShapleyLayer(n_features, sets, 1, n_outputs, hidden=hidden, constants=True, generator=generator)
-        super().__init__(Columns(n_features), n_outputs, _as_baseline(baseline, n_features), [layer])
+        super().__init__(_as_baseline(baseline, n_features), n_outputs, [layer])
 
 
 class DeepShapNet(DeepNet):
@@ -141,17 +124,15 @@ class DeepShapNet(DeepNet):
         check_widths(channels=channels)
         if k is not None:
             check_size(k)
-        widths, generator = (1, *channels, n_outputs), Generator().manual_seed(seed)
+        widths, generator = pairwise((1, *channels, n_outputs)), Generator().manual_seed(seed)
         layers = [
             ShapleyLayer(n_features, sets, below, above, hidden=(hidden,), constants=False, generator=generator)
-            for sets, below, above in zip(
-                _sets_of_layers(connections, n_features, len(widths) - 1, k, seed), widths[:-1], widths[1:], strict=True
+            for sets, (below, above) in zip(
+                _sets_of_layers(connections, n_features, len(channels) + 1, k, seed), widths, strict=True
             )
         ]
-        super().__init__(
-            Columns(n_features), n_outputs, _as_baseline(baseline, n_features), layers, residual=residual,
-            pruned_share=pruned_share,
-        )  # fmt: skip
+        baseline = _as_baseline(baseline, n_features)
+        super().__init__(baseline, n_outputs, layers, residual=residual, pruned_share=pruned_share)
 
     def reach(self) -> Tensor:
         """(n_features, n_features) bool: whether the last value of the row's feature can depend on the column's."""
@@ -170,9 +151,6 @@ class DeepShapNet(DeepNet):
 def _sets_of_layers(
     connections: Connections | Sequence[Sets], n_features: int, n_layers: int, k: int | None, seed: int
 ) -> Sequence[Sets]:
-    if isinstance(connections, str) and connections not in get_args(Connections):
-        given = f"connections={connections!r}"
-        raise ValueError(f"connections must be one of {get_args(Connections)} or sets per layer, however: {given}")
     layers: Sequence[Sets]
     if connections == "butterfly":
         if k == 1:
@@ -180,6 +158,9 @@ def _sets_of_layers(
         layers = butterfly_sets(n_features, n_layers, k=k or 2)
     elif connections == "random":
         layers = random_partitions(n_features, n_layers, k=k or 4, seed=seed)
+    elif isinstance(connections, str):
+        given = f"connections={connections!r}"
+        raise ValueError(f"connections must be one of {get_args(Connections)} or sets per layer, however: {given}")
     else:
         layers = connections
     if len(layers) != n_layers:
@@ -191,9 +172,8 @@ def _sets_of_layers(
 
 
 def _as_baseline(baseline: ArrayLike | Tensor | None, n_features: int) -> Tensor:
-    if baseline is None:
-        return torch.zeros(n_features, dtype=torch.float64)
-    out = torch.as_tensor(baseline, dtype=torch.float64).detach().clone()
+    given = [0.0] * n_features if baseline is None else baseline
+    out = torch.as_tensor(given, dtype=torch.float64).detach().clone()
     if out.shape != (n_features,) or not bool(out.isfinite().all()):
         raise ValueError(f"baseline must hold {n_features} finite numbers, however: shape {tuple(out.shape)}: {out}")
     return out
