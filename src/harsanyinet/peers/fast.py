@@ -22,11 +22,12 @@ from torch import Generator, Tensor, nn
 from torch.nn.utils import skip_init
 
 from harsanyinet.training import Batch, History, TrainingConfig, fit_module
+from harsanyinet.training.steps import Step
 
 RowGame = Callable[[Tensor, Tensor], Tensor]
 """Rows (B, ...) and the players that are there (B, n) bool, to outputs (B, K). A Harsanyi network is one.
 
-A game that has an attribute ``base``, (K,), says with it what v(empty) is, the same for every row.
+An attribute ``base``, (K,), says what v(empty) is, the same for every row.
 """
 
 CHUNK = 2**13
@@ -77,15 +78,11 @@ def coalition_loss(
     """(B,): n times the mean of (V(S) - sum of the values in S)^2 over coalitions and outputs, plus the penalty.
 
     Gradients reach the explainer through the normalisation as well; V(S) and V(N) are constants. At the Shapley values
-    the loss is smallest and yet positive, unless the game is additive.
+    the loss is smallest and yet positive, unless the game is additive. The penalty weighs (V(N) - sum of raw)^2.
 
-    Args:
-        raw: (B, n, K), what the explainer answers.
-        present: (B, m, n) bool, the coalitions S.
-        gains: (B, m, K), V(S) = v(S) - v(empty).
-        total: (B, K), V(N).
-        normalise: Whether to normalise before the loss is taken.
-        penalty: Weight of (V(N) - sum of the raw values)^2.
+    Shape:
+        - raw: (B, n, K), what the explainer answers; present: (B, m, n) bool, the coalitions S; gains: (B, m, K), their
+          V(S) = v(S) - v(empty); total: (B, K), V(N).
     """
     gains, total = gains.detach(), total.detach()
     values = normalised(raw, total) if normalise else raw
@@ -124,8 +121,6 @@ class FastSHAP:
         explainer_: The trained module, at the weights of its best epoch.
         history_: Losses, best epoch and seconds.
         rows_: Rows put through the game in training, validation included.
-        seconds_: Duration of the training.
-        converged_: Whether it ended because the validation error had stopped falling.
 
     Examples:
         >>> weight = torch.tensor([1.0, -2.0, 3.0])
@@ -178,8 +173,7 @@ class FastSHAP:
         self.game, self.n_players, self.n_outputs, self.explainer = game, n_players, n_outputs, explainer
         self.hidden, self.n_hidden, self.coalitions, self.paired = hidden, n_hidden, coalitions, paired
         self.normalise, self.penalty, self.validation_coalitions = normalise, penalty, validation_coalitions
-        self.seed, self.progress = seed, progress
-        self._n_played = 0
+        self.seed, self.progress, self._n_played = seed, progress, 0
 
     @property
     def seconds_(self) -> float:
@@ -213,39 +207,39 @@ class FastSHAP:
             held_out = self._rows(x_validation)
         self._n_played = 0
         explainer = self._new_explainer(x, seeds[4])
+        numbers, check_numbers = (torch.arange(len(rows), device=x.device) for rows in (x, held_out))
         history = fit_module(
-            explainer,
-            x,
-            torch.arange(len(x), device=x.device),
-            step=self._step(x, held_out, *(Generator().manual_seed(seed) for seed in seeds[2:4])),
-            config=self.config,
-            validation=(held_out, torch.arange(len(held_out), device=x.device)),
-            seed=self.seed,
-            progress=self.progress,
-        )
+            explainer, x, numbers, step=self._step(x, held_out, *seeds[2:4]), config=self.config,
+            validation=(held_out, check_numbers), seed=self.seed, progress=self.progress,
+        )  # fmt: skip
         self.explainer_, self.rows_ = explainer, self._n_played
         self.history_ = replace(history, seconds=time.perf_counter() - started)
         return self
 
-    def _step(
-        self, x: Tensor, held_out: Tensor, drawing: Generator, drawing_held_out: Generator
-    ) -> Callable[[nn.Module, Batch], Tensor]:
+    def _step(self, x: Tensor, held_out: Tensor, seed: int, seed_held_out: int) -> Step:
         """The loss of each row of a batch, whose targets are the numbers of the rows among x, or among those held out.
 
         A training row gets new coalitions in every epoch, a row held out has its own, drawn and played once.
         """
+
+        def played(x: Tensor, n_coalitions: int, empty: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
+            drawn = draw_coalitions(len(x), n_coalitions, self.n_players, paired=self.paired, generator=generator)
+            present = drawn.to(x.device)
+            out = self._play(x.repeat_interleave(n_coalitions, 0), present.flatten(0, 1))
+            return present, out.view(len(x), n_coalitions, -1) - empty[:, None]
+
+        generator, checking = (Generator().manual_seed(s) for s in (seed, seed_held_out))
         empty, total = self._ends(x)
         check_empty, check_total = self._ends(held_out)
-        check_present = self._draw(held_out, self.validation_coalitions, drawing_held_out)
-        check_gains = self._play_all(held_out, check_present) - check_empty[:, None]
+        checks = (*played(held_out, self.validation_coalitions, check_empty, checking), check_total)
 
         def step(explainer: nn.Module, batch: Batch) -> Tensor:
             rows, numbers = batch.x, batch.y
             if explainer.training:
-                present, whole = self._draw(rows, self.coalitions, drawing), total[numbers]
-                gains = self._play_all(rows, present) - empty[numbers][:, None]
+                present, gains = played(rows, self.coalitions, empty[numbers], generator)
+                whole = total[numbers]
             else:
-                present, whole, gains = check_present[numbers], check_total[numbers], check_gains[numbers]
+                present, gains, whole = (each[numbers] for each in checks)
             raw = self._answer(explainer, rows)
             return coalition_loss(
                 raw, present, gains.to(raw), whole.to(raw), normalise=self.normalise, penalty=self.penalty
@@ -263,8 +257,7 @@ class FastSHAP:
             raise RuntimeError("explain needs a trained explainer, however: fit was not called")
         rows = self._rows(x, least=0)
         with torch.no_grad():
-            parts = [self._answer(self.explainer_, rows[i : i + CHUNK]) for i in range(0, max(len(rows), 1), CHUNK)]
-            values = torch.cat(parts)
+            values = torch.cat([self._answer(self.explainer_, part) for part in torch.split(rows, CHUNK)])
             if self.normalise:
                 total = self._ends(rows)[1]
                 values = normalised(values.to(torch.promote_types(values.dtype, total.dtype)), total)
@@ -280,7 +273,7 @@ class FastSHAP:
         """(B, n, K), whatever the shape in which the explainer answers."""
         out: Tensor = explainer(x.to(next(explainer.parameters()).dtype))
         n, k = self.n_players, self.n_outputs
-        if out.shape == (len(x), n * k) or out.shape == (len(x), n, k):
+        if out.shape in ((len(x), n * k), (len(x), n, k)):
             return out.view(len(x), n, k)
         if out.ndim == 4 and out.shape[:2] == (len(x), k) and out[0, 0].numel() == n:
             return out.flatten(2).transpose(1, 2)
@@ -300,39 +293,26 @@ class FastSHAP:
             raise ValueError(f"x must hold rows of several columns, however: its shape is {tuple(rows.shape)}")
         return rows.detach()
 
-    def _draw(self, x: Tensor, n_coalitions: int, generator: Generator) -> Tensor:
-        drawn = draw_coalitions(len(x), n_coalitions, self.n_players, paired=self.paired, generator=generator)
-        return drawn.to(x.device)
-
     def _ends(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """v(empty) and V(N), (B, K) each. v(empty) is the game's ``base``, or else asked of each row."""
         everyone = torch.ones(len(x), self.n_players, dtype=torch.bool, device=x.device)
-        full = self._play(x, everyone)
-        base = getattr(self.game, "base", None)
+        full, base = self._play(x, everyone), getattr(self.game, "base", None)
         if isinstance(base, Tensor) and base.shape == (self.n_outputs,):
-            empty = base.detach().expand_as(full)
-        else:
-            empty = self._play(x, ~everyone)
+            return base.detach().expand_as(full), full - base.detach()
+        empty = self._play(x, ~everyone)
         return empty, full - empty
-
-    def _play_all(self, x: Tensor, present: Tensor) -> Tensor:
-        """v(x_S), (B, m, K), of several coalitions (B, m, n) per row."""
-        played = self._play(x.repeat_interleave(present.shape[1], 0), present.flatten(0, 1))
-        return played.view(*present.shape[:2], self.n_outputs)
 
     def _play(self, x: Tensor, present: Tensor) -> Tensor:
         """v(x_S), (B, K), of one coalition per row: the only place where the game is asked, and rows are counted."""
         self._n_played += len(x)
         parts = []
-        with torch.no_grad():
-            for i in range(0, max(len(x), 1), CHUNK):
-                rows = x[i : i + CHUNK]
-                out = self.game(rows, present[i : i + CHUNK])
-                if out.shape != (len(rows), self.n_outputs) and not (self.n_outputs == 1 and out.shape == (len(rows),)):
-                    raise ValueError(
-                        f"the game must return ({len(rows)}, {self.n_outputs}), however: {tuple(out.shape)}"
-                    )
-                parts.append(out.view(len(rows), self.n_outputs))
+        for rows, there in zip(torch.split(x, CHUNK), torch.split(present, CHUNK), strict=True):
+            with torch.no_grad():
+                out = self.game(rows, there)
+            wanted = (len(rows), self.n_outputs)
+            if out.shape != wanted and not (self.n_outputs == 1 and out.shape == wanted[:1]):
+                raise ValueError(f"the game must return {wanted}, however: {tuple(out.shape)}")
+            parts.append(out.view(wanted))
         return torch.cat(parts)
 
 
