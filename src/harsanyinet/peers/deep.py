@@ -192,32 +192,34 @@ def _factor(z: Tensor, z_ref: Tensor, gamma: float, root: float) -> tuple[Tensor
 def _through_block(block: ActivationBlock, z: Tensor, z_ref: Tensor | None, m: Tensor) -> Tensor:
     """From multipliers (B, K, U) of a block's units to those (B, K, D) of its candidates; None: a reference of zero."""
     children = block.children_of()
-
-    def parts(z: Tensor) -> tuple[Tensor, Tensor]:
-        unit = paper_unit(z, children, block.gamma, block.mode)
-        return unit.total, unit.gate
-
-    g, d = parts(z)  # (B, U)
-    g_ref, d_ref = (torch.zeros_like(g), torch.zeros_like(d)) if z_ref is None else parts(z_ref)
+    unit = paper_unit(z, children, block.gamma, block.mode)
+    g, d = unit.total, unit.gate  # (B, U)
+    g_ref, d_ref = torch.zeros_like(g), torch.zeros_like(d)
+    if z_ref is not None:
+        unit = paper_unit(z_ref, children, block.gamma, block.mode)
+        g_ref, d_ref = unit.total, unit.gate
     m = m * relu_rule(g * d, g_ref * d_ref)[:, None]
     of_g, of_d = product_rule(g, g_ref, d, d_ref)
     linear, gate = (m * of_g[:, None]) @ children.weight, m * of_d[:, None]
     return linear + (gate_rule(block, z, d, gate) if z_ref is None else gate_rule_of_reference(block, z, z_ref, gate))
 
 
-def _backward(net: HarsanyiMLP, z0: Tensor, zs: list[Tensor], refs: list[Tensor] | None, m: list[Tensor]) -> Tensor:
-    """Column values (B, K, D). refs: z0 and the units of the reference, one row each; m: the readouts, (B, K, U)."""
-    m = list(m)
-    for level in range(len(zs) - 1, 0, -1):
-        first = 0 if net.connect == "all" else level - 1
+def _levels(net: HarsanyiMLP, x: Tensor) -> list[Tensor]:
+    """z0 and the units of every block, (B, D) and (B, U)."""
+    return [x - net.baseline, *[z[:, :, 0] for z in net.units(x)]]
+
+
+def _backward(net: HarsanyiMLP, zs: list[Tensor], refs: list[Tensor] | None, m: list[Tensor]) -> Tensor:
+    """Column values (B, K, D), from the levels of the rows and of the reference and the readouts m, (B, K, U)."""
+    due = [torch.zeros(()), *m]  # the multipliers of every level
+    for level in range(len(m), 0, -1):
+        first = 1 if net.connect == "all" and level > 1 else level - 1
         below = torch.cat(zs[first:level], 1)
-        below_ref = None if refs is None else torch.cat(refs[1:][first:level], 1)
-        passed = _through_block(_block(net, level), below, below_ref, m[level])  # (B, K, D)
-        width = zs[0].shape[1]
-        for i, lower in enumerate(range(first, level)):
-            m[lower] = m[lower] + passed[:, :, i * width : (i + 1) * width]
-    multipliers = _through_block(_block(net, 0), z0, None if refs is None else refs[0], m[0])
-    return multipliers * (z0 if refs is None else z0 - refs[0])[:, None]
+        below_ref = None if refs is None else torch.cat(refs[first:level], 1)
+        passed = _through_block(_block(net, level - 1), below, below_ref, due[level])
+        for lower, part in zip(range(first, level), torch.split(passed, zs[first].shape[1], 2), strict=True):
+            due[lower] = due[lower] + part
+    return due[0] * (zs[0] if refs is None else zs[0] - refs[0])[:, None]
 
 
 @torch.no_grad()
@@ -238,19 +240,15 @@ def _deep_shap_harsanyi(
                 f"{tuple(given.shape)}"
             )
         if len(given) > 1 or not torch.equal(given[0], net.baseline):
-            units = [z[:, :, 0] for z in net.units(given)]
-            references = [[part[i : i + 1] for part in [given - net.baseline, *units]] for i in range(len(given))]
+            levels = _levels(net, given)
+            references = [[level[i : i + 1] for level in levels] for i in range(len(given))]
     chosen = _outputs(output, len(rows), net.n_outputs, rows.device)  # (B, K)
     readouts = [readout[:, :, 0] for readout in net.readouts]  # (K, U)
     parts = []
     size = max(1, CHUNK // (chosen.shape[1] * max(r.shape[1] for r in readouts)))
-    for start in range(0, max(len(rows), 1), size):
-        some, which = rows[start : start + size], chosen[start : start + size]
-        zs = [z[:, :, 0] for z in net.units(some)]
-        m = [readout[which] for readout in readouts]  # (B, K, U)
-        total = torch.zeros((), dtype=rows.dtype, device=rows.device)
-        for refs in references:
-            total = total + _backward(net, some - net.baseline, zs, refs, m)
+    for some, which in zip(torch.split(rows, size), torch.split(chosen, size), strict=True):
+        zs, m = _levels(net, some), [readout[which] for readout in readouts]  # m: (B, K, U)
+        total = sum((_backward(net, zs, refs, m) for refs in references), torch.zeros(()))
         parts.append((total / len(references)).transpose(1, 2))
     values = torch.cat(parts)
     return _of_players(net, values[:, :, 0] if output is not None or net.n_outputs == 1 else values)

@@ -23,9 +23,6 @@ CHUNK = 2**19
 """Mixtures are made for some rows at a time, about so many numbers: fresh memory costs more than the arithmetic."""
 
 
-# ------------------------------------------------------------------------------------------------------------ patches
-
-
 class Tap(NamedTuple):
     """One of the four corners of a patch, and the cells that it visits in the patches of a region."""
 
@@ -73,17 +70,14 @@ def patch_sets(cells: tuple[int, int], dilation: int) -> list[tuple[int, ...]]:
     return sets
 
 
-# -------------------------------------------------------------------------------------------------------------- layer
-
-
 class _HiddenValues(torch.autograd.Function):
     """Shapley values of the hidden units of all patches, added up in each cell.
 
-    A few rows at a time, so that mixtures take little memory. For the gradient they are made again: fresh memory costs
-    more than the arithmetic, and autograd would fill a map with zeros for every slice.
+    A few rows at a time. For the gradient the mixtures are made again: fresh memory costs more than the arithmetic, and
+    autograd would fill a map with zeros for every slice.
 
     Shape:
-        - maps: (B, H, W, 4, U), what a cell adds to the hidden units of a patch of which it is one of the corners;
+        - maps: (B, H, W, 4, U), what a cell adds to the hidden units of a patch as each of its corners;
           origins: for each region (h, w, U), the hidden units before ReLU when nobody is there; returns (B, H, W, U)
     """
 
@@ -140,8 +134,7 @@ class ConvShapleyLayer(nn.Module):
     """One perceptron at all locations of a 2x2 patch: Z_i = the sum of what cell i gets from its patches.
 
     The perceptron has one hidden layer with ReLU. Its first linear map is taken once per cell and corner, not once per
-    coalition. Its second one, which all locations share, follows the Shapley transform and the sum over patches, and so
-    is taken once per cell.
+    coalition; its second one once per cell, after the Shapley transform and the sum over patches.
 
     NOTE[DIFF]: the inner function of the authors' example is one linear map and LeakyReLU. A second linear map costs
     little here, and with two hidden units for each channel above it holds that function too.
@@ -149,12 +142,10 @@ class ConvShapleyLayer(nn.Module):
     Args:
         cells: Height and width of the map.
         dilation: Distance between the two rows and between the two columns of a patch.
-        d_in: Channels of a cell below.
-        d_out: Channels of a cell above.
         hidden: Hidden width of the perceptron.
-        constants: Whether the constants f(r) are wanted, that is, whether the second linear map has a bias.
         gain: Factor of the initial weights and bias of the second linear map.
-        generator: Source of the initial weights.
+
+    Other arguments as in `ShapleyLayer`; the players are the cells.
 
     Shape:
         - deltas: (B, P, C), the values below minus their references; reference: (P, C), None for zeros

@@ -25,13 +25,10 @@ def _matrix(k: int) -> Floats:
 
 
 def shapley_matrix(k: int) -> Tensor:
-    """The matrix that turns the values of a game of `k` players on all coalitions into its Shapley values.
+    """The matrix (k, 2^k), float64, from the values of a game on all coalitions to its Shapley values.
 
-    Row i has w(s - 1) at the coalitions of size s with player i, and -w(s) at those without, where
-    w(s) = s! (k - s - 1)! / k!.
-
-    Returns:
-        (k, 2^k) in float64; player i is in the coalition of column c if bit i of c is set.
+    Player i is in the coalition of column c if bit i of c is set. Row i has w(s - 1) at the coalitions of size s with
+    player i, and -w(s) at those without, where w(s) = s! (k - s - 1)! / k!.
 
     Examples:
         >>> shapley_matrix(2).tolist()
@@ -58,10 +55,8 @@ def shapley_transform(outputs: Tensor) -> Tensor:
     n_coalitions = outputs.shape[-2] if outputs.ndim > 1 else 0
     k = n_coalitions.bit_length() - 1
     if not 1 <= k <= MAX_SET or n_coalitions != 2**k:
-        shape = tuple(outputs.shape)
-        raise ValueError(
-            f"outputs must have the shape (..., 2^k, C) with k from 1 to {MAX_SET}, however: shape={shape}"
-        )
+        wanted = f"(..., 2^k, C) with k from 1 to {MAX_SET}"
+        raise ValueError(f"outputs must have the shape {wanted}, however: shape={tuple(outputs.shape)}")
     return torch.matmul(shapley_matrix(k).to(outputs), outputs)
 
 
@@ -74,15 +69,7 @@ class ShapleyModules(nn.Module):
     """M multilayer perceptrons with ReLU, each on its own set of s players, evaluated together.
 
     The first linear map is taken once per player, not once per coalition: its value at a mixture is its value at the
-    reference plus the contributions of the players present.
-
-    Args:
-        sets: The players of each module, (M, s).
-        d_in: Channels of a player below.
-        d_out: Channels of a player above.
-        hidden: Hidden widths of each perceptron.
-        constants: Whether the last linear map has a bias. It cancels in every Shapley value.
-        generator: Source of the initial weights.
+    reference plus the contributions of the players present. Arguments as in `ShapleyLayer`, with sets (M, s).
     """
 
     def __init__(
@@ -153,7 +140,8 @@ class ShapleyLayer(nn.Module):
         d_in: Channels of a player below.
         d_out: Channels of a player above.
         hidden: Hidden widths of the inner perceptrons.
-        constants: Whether the constants f_j(r) are wanted, that is, whether the last linear maps have a bias.
+        constants: Whether the constants f_j(r) are wanted, that is, whether the last linear maps have a bias. In every
+            Shapley value it cancels.
         generator: Source of the initial weights.
 
     Shape:

@@ -84,8 +84,6 @@ class DeepShapNet(DeepNet):
     features. In deeper layers an absent player is zero, and the constants f_j(0) are dropped.
 
     Args:
-        n_features: Number of columns, each of them a player.
-        n_outputs: K, for example one logit per class.
         channels: Widths between the layers; there is one layer more than widths.
         hidden: Width of the one hidden layer of the inner perceptrons.
         k: Size of the active sets; None for 2 with the butterfly, 4 with random sets, and 10 with sets of your own.
@@ -94,11 +92,9 @@ class DeepShapNet(DeepNet):
         residual: Whether to add the values below a layer to its own, where the widths agree.
         pruned_share: Share of the features, rounded down, whose values become zero after every layer but the last: in
             each row those with the smallest sum of absolute values. A zero stays a zero in the layers above.
-        baseline: The value of a feature that is absent, (n_features,); zero by default.
         seed: For the random sets and the initial weights.
 
-    Shape:
-        - x: (B, n_features); present: (B, n_features) bool, or (n_features,); returns (B, K)
+    Other arguments and shapes as in `ShallowShapNet`.
 
     Examples:
         >>> net = DeepShapNet(8, 2)

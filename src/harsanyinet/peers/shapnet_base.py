@@ -152,13 +152,10 @@ class DeepNet(ShapNet):
     """Layers one above the other, each on the values below. The explanations are not Shapley values.
 
     Args:
-        baseline: As in `ShapNet`.
-        n_outputs: K.
-        layers: As in `ShapNet`.
-        patch: As in `ShapNet`.
         residual: Whether to add the values below a layer to its own, where the widths agree.
-        pruned_share: Share of the players, rounded down, whose values become zero after every layer but the last: in
-            each row those with the smallest sum of absolute values. A zero stays a zero in the layers above.
+        pruned_share: As in `DeepShapNet`.
+
+    Other arguments as in `ShapNet`.
     """
 
     def __init__(

@@ -86,26 +86,14 @@ class ShallowConvShapNet(ShallowNet):
 class DeepConvShapNet(DeepNet):
     """Layers of Shapley modules on 2x2 patches. Its explanations are not Shapley values.
 
-    They add up to the output (local accuracy), and a cell at its baseline gets zero (missingness). Exact they are not:
-    a layer takes the values below for players that come and go one by one, although they come from patches of cells.
-    In deeper layers an absent player is zero, and the constants f(0) are dropped.
+    They add up to the output, and a cell at its baseline gets zero, as in `DeepShapNet`; exact they are not.
 
     Args:
-        in_channels: Channels of an image.
-        image_size: Height and width, or one number for both.
-        n_outputs: K, for example one logit per class.
         channels: Widths between the layers; there is one layer more than widths.
         dilations: Distance between the rows and columns of the patches of each layer.
-        hidden: Width of the one hidden layer of the inner perceptrons.
         residual: Whether to add the values below a layer to its own, where the widths agree.
-        patch: A cell is a square of so many pixels a side. Images are padded with zeros at the bottom and on the right
-            where a side is no multiple of it.
-        baseline: The value of a pixel that is absent: a number, one for each channel, or a whole image (C, H, W); zero
-            by default.
-        seed: For the initial weights.
 
-    Shape:
-        - x: (B, in_channels, H, W); present: (P,) or (B, P) bool; returns (B, K)
+    Other arguments and shapes as in `ShallowConvShapNet`.
 
     Examples:
         >>> net = DeepConvShapNet(1, 28, 10, patch=2)

@@ -42,8 +42,6 @@ class Surrogate:
 
     Args:
         model: From rows (B, ...) to raw outputs (B, K).
-        n_players: n.
-        n_outputs: K.
         network: A module called with rows and the players that are there (B, n) bool, to (B, K). A copy of it is
             trained. By default a perceptron of the masked rows and the mask.
         loss: `"kl"`: outputs are logits, of classes or of one event, and KL(model || surrogate) is minimised;
@@ -52,14 +50,10 @@ class Surrogate:
             there is one output) or `"probability"`, as in the original on tables.
         baseline: (D,) the values of absent columns in the default network; zero by default.
         columns: The player of each column, for the default network.
-        hidden: Width of the default network.
-        n_hidden: Hidden layers of the default network.
         learning_rate: Of Adam.
-        batch_size: Rows per step.
-        epochs: Most passes over the training rows.
-        patience: Epochs without gain on the validation rows after which to stop.
         seed: Of weights, order and masks.
-        progress: Whether to show a bar once two seconds have passed.
+
+    Other arguments as in `FastSHAP`.
 
     Attributes:
         network_: The trained module.
@@ -120,16 +114,9 @@ class Surrogate:
         self.rows_ = len(x) + len(held_out)
         network = self._new_network(x, weight_seed)
         self.history_ = fit_module(
-            network,
-            x,
-            targets,
-            loss=self.divergence,
-            config=self.config,
-            validation=(held_out, check_targets),
-            n_players=self.n_players,
-            seed=fit_seed,
-            progress=self.progress,
-        )
+            network, x, targets, loss=self.divergence, config=self.config, validation=(held_out, check_targets),
+            n_players=self.n_players, seed=fit_seed, progress=self.progress,
+        )  # fmt: skip
         self.network_ = network
         return self
 
@@ -162,5 +149,4 @@ class Surrogate:
             return (out - target).square().mean(1)
         if self.n_outputs == 1:  # an event and its opposite
             out, target = F.pad(out, (1, 0)), F.pad(target, (1, 0))
-        log_p, log_q = target.log_softmax(1), out.log_softmax(1)
-        return (log_p.exp() * (log_p - log_q)).sum(1)
+        return F.kl_div(out.log_softmax(1), target.log_softmax(1), reduction="none", log_target=True).sum(1)
