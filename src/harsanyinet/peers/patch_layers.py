@@ -182,13 +182,12 @@ class ConvShapleyLayer(nn.Module):
         shape = (*self.cells, 4, len(self.bias))
         maps = (deltas @ weight).view(len(deltas), *shape)
         if reference is None:
-            origins = [self.bias.expand(*_extent(taps), -1) for taps in self.regions]
-        else:
-            below = (reference @ weight).view(shape)
-            origins = [
-                torch.stack([below[tap.rows, tap.columns, tap.corner] for tap in taps]).sum(0) + self.bias
-                for taps in self.regions
-            ]
+            reference = deltas.new_zeros(deltas.shape[1:])
+        below = (reference @ weight).view(shape)
+        origins = [
+            torch.stack([below[tap.rows, tap.columns, tap.corner] for tap in taps]).sum(0) + self.bias
+            for taps in self.regions
+        ]
         hidden: Tensor = _HiddenValues.apply(maps, self.regions, *origins)  # type: ignore[no-untyped-call]
         return hidden.flatten(1, 2) @ self.readout
 
@@ -200,18 +199,3 @@ class ConvShapleyLayer(nn.Module):
         outputs = hidden.sum((2, 3)) @ self.readout
         n_locations = hidden.shape[2] * hidden.shape[3]
         return outputs if self.constant is None else outputs + n_locations * self.constant
-
-    @property
-    def multiply_adds(self) -> int:
-        """Multiplications in the matrix products of one row."""
-        n_hidden = len(self.bias)
-        total = prod(self.cells) * (4 * self.d_in + self.d_out)
-        for taps in self.regions:
-            total += prod(_extent(taps)) * 2 ** len(taps) * (2 * len(taps) + 1)  # mixing, the Shapley transform
-        return n_hidden * total
-
-
-def _extent(taps: Sequence[Tap]) -> tuple[int, int]:
-    """Height and width of a region."""
-    _, rows, columns = taps[0]
-    return rows.stop - rows.start, columns.stop - columns.start

@@ -88,14 +88,6 @@ class ShapleyModules(nn.Module):
             if constants or step < len(hidden):  # flat, so that weight decay leaves biases alone
                 self.biases.append(nn.Parameter(uniform((n_modules * above,), generator) * bound))
 
-    @property
-    def multiply_adds(self) -> int:
-        """Multiplications in the matrix products of one row."""
-        (n_modules, size), (d_in, first, *rest) = self.sets.shape, self.widths
-        inner = sum(below * above for below, above in pairwise((first, *rest)))
-        per_coalition = size * first + inner + size * self.widths[-1]  # mixing, the perceptron, the Shapley transform
-        return int(n_modules * (size * d_in * first + 2**size * per_coalition))
-
     def forward(self, deltas: Tensor, reference: Tensor | None) -> Tensor:
         """Shapley values of all modules: (N, B, C) of N players and (N, C) -> (M, s, B, C')."""
         n_modules, size = self.sets.shape
@@ -161,7 +153,7 @@ class ShapleyLayer(nn.Module):
         generator: Generator,
     ) -> None:
         super().__init__()
-        self.n_players, self.d_in, self.d_out = n_players, d_in, d_out
+        self.n_players, self.d_out = n_players, d_out
         sizes = sorted({len(members) for members in sets})
         self.groups = nn.ModuleList(
             ShapleyModules(
@@ -171,19 +163,9 @@ class ShapleyLayer(nn.Module):
                 hidden=hidden,
                 constants=constants,
                 generator=generator,
-            )
+            )  # fmt: skip
             for size in sizes
         )
-
-    @property
-    def sets(self) -> list[tuple[int, ...]]:
-        """The active sets, by size."""
-        return [tuple(members) for group in self._groups() for members in group.sets.tolist()]
-
-    @property
-    def multiply_adds(self) -> int:
-        """Multiplications in the matrix products of one row."""
-        return sum(group.multiply_adds for group in self._groups())
 
     def forward(self, deltas: Tensor, reference: Tensor | None = None) -> Tensor:  # noqa: D102
         step = self.rows_at_once()

@@ -130,19 +130,6 @@ class DeepShapNet(DeepNet):
         baseline = _as_baseline(baseline, n_features)
         super().__init__(baseline, n_outputs, layers, residual=residual, pruned_share=pruned_share)
 
-    def reach(self) -> Tensor:
-        """(n_features, n_features) bool: whether the last value of the row's feature can depend on the column's."""
-        reach = torch.eye(self.n_players, dtype=torch.bool)
-        for layer in self.layers:
-            assert isinstance(layer, ShapleyLayer)
-            above = torch.zeros_like(reach)
-            if self.residual and layer.d_in == layer.d_out:
-                above |= reach
-            for members in map(list, layer.sets):
-                above[members] |= reach[members].any(0)
-            reach = above
-        return reach
-
 
 def _sets_of_layers(
     connections: Connections | Sequence[Sets], n_features: int, n_layers: int, k: int | None, seed: int

@@ -71,19 +71,6 @@ class ShapNet(nn.Module, ABC):
         """The output with every player absent, (K,)."""
         return self.constant().detach()
 
-    @property
-    def n_parameters(self) -> int:
-        """How many numbers are trained."""
-        return sum(p.numel() for p in self.parameters() if p.requires_grad)
-
-    @property
-    def multiply_adds(self) -> int:
-        """Multiplications in the matrix products of one row that is predicted and explained at once.
-
-        The map of the references and the constants are computed once per call and not counted.
-        """
-        return sum(layer.multiply_adds for layer in self.shapley_layers())
-
     def explain_values(self, x: Tensor, present: Tensor | None = None) -> Tensor:
         """The values of the last layer, (B, N, K), which the prediction is the sum of."""
         return self.layer_values(x, present)[-1]
