@@ -154,18 +154,12 @@ class ShapleyLayer(nn.Module):
     ) -> None:
         super().__init__()
         self.n_players, self.d_out = n_players, d_out
-        sizes = sorted({len(members) for members in sets})
-        self.groups = nn.ModuleList(
-            ShapleyModules(
-                torch.tensor([list(members) for members in sets if len(members) == size]),
-                d_in,
-                d_out,
-                hidden=hidden,
-                constants=constants,
-                generator=generator,
-            )  # fmt: skip
-            for size in sizes
-        )
+
+        def modules(size: int) -> ShapleyModules:
+            equal = torch.tensor([list(members) for members in sets if len(members) == size])
+            return ShapleyModules(equal, d_in, d_out, hidden=hidden, constants=constants, generator=generator)
+
+        self.groups = nn.ModuleList(modules(size) for size in sorted({len(members) for members in sets}))
 
     def forward(self, deltas: Tensor, reference: Tensor | None = None) -> Tensor:  # noqa: D102
         step = self.rows_at_once()
