@@ -181,7 +181,7 @@ class _Training:
         return epoch >= self.config.epochs or (patience is not None and epoch > self.best_epoch + patience)
 
     def run_epoch(self, shown: Any) -> None:
-        """Trains and validates; keeps the weights if they are worth it."""
+        """Trains and validates; keeps the weights if they are the best."""
         epoch, config = len(self.losses), self.config
         rates = (rate_of_step(config, n, self.n_steps, self.losses) for n in range(self.n_steps_done, self.n_steps))
         trained = train_epoch(self.module, self._batches(shown), self.step, config, self.optimizer, rates)
@@ -194,10 +194,9 @@ class _Training:
         if self.checks:
             validated = mean_loss(self.module.eval(), self.checks, self.step, config.masked_share)
         self.losses.append((trained, validated))
-        slack = config.tolerance * abs(self.best_loss) if self.best_epoch >= 0 else 0.0  # losses may be negative
-        if not self.checks or validated < self.best_loss + slack:
+        if not self.checks or validated < self.best_loss:
             self.kept, self.best_epoch = copy.deepcopy(self.module.state_dict()), epoch
-            self.best_loss = min(self.best_loss, validated)
+            self.best_loss = validated
         both = {"train": trained, "validation": validated} if self.checks else {"train": trained}
         shown.set_postfix(both, refresh=False)
 

@@ -84,7 +84,7 @@ def make_optimizer(module: nn.Module, config: TrainingConfig) -> Optimizer:
     for p in moved:
         groups.setdefault(shares.get(id(p), 1.0), []).append(p)
     by_share = [{"params": params, "share": share} for share, params in groups.items()]
-    return AdamW(by_share, lr=config.learning_rate, betas=(0.9, config.beta2), weight_decay=0.0, fused=True)
+    return AdamW(by_share, lr=config.learning_rate, weight_decay=0.0, fused=True)
 
 
 def train_epoch(
