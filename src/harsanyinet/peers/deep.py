@@ -25,19 +25,17 @@ from harsanyinet.networks.blocks import ActivationBlock
 from harsanyinet.networks.gates import and_gate_, paper_unit
 from harsanyinet.networks.mlp import HarsanyiMLP
 
+Rows = ArrayLike | Tensor
+Outputs = ArrayLike | Tensor | None
+"""The output to explain: one for all rows or one per row; None for all of them."""
+
 CHUNK = 2**21
 """Rows are taken in pieces with about so many multipliers per block."""
 CLOSE = 1e-10
 """Below this relative distance from the reference a quotient is rounding noise, and the derivative is used."""
 
 
-def deep_shap(
-    model: nn.Module,
-    x: ArrayLike | Tensor,
-    *,
-    baseline: ArrayLike | Tensor | None = None,
-    output: int | ArrayLike | Tensor | None = None,
-) -> NDArray[Any]:
+def deep_shap(model: nn.Module, x: Rows, *, baseline: Rows | None = None, output: Outputs = None) -> NDArray[Any]:
     """DeepSHAP values of a `HarsanyiMLP` or `HarsanyiCNN` with the activation gate, or of a plain torch network.
 
     A Harsanyi network is explained by our own rules, on the raw outputs, from its own baseline, where every unit is
@@ -55,8 +53,8 @@ def deep_shap(
         output: The output to explain: one for all rows or one per row. All of them by default.
 
     Returns:
-        (B, n) for n players, or (B, n, K) where `output` is left out and K > 1. For a plain network the players are
-        the entries of x, in its shape.
+        (B, n) for n players, or (B, n, K) where `output` is left out and K > 1. The players of a plain network are the
+        entries of x, in its shape.
 
     Examples:
         >>> net = HarsanyiMLP(2, 1, n_blocks=1, width=4, seed=0, dtype=torch.float64)
@@ -97,13 +95,7 @@ class AsIs(NamedTuple):
     gap: NDArray[Any]
 
 
-def deep_shap_as_is(
-    net: HarsanyiMLP,
-    x: ArrayLike | Tensor,
-    *,
-    output: int | ArrayLike | Tensor | None = None,
-    hooked: bool = False,
-) -> AsIs:
+def deep_shap_as_is(net: HarsanyiMLP, x: Rows, *, output: Outputs = None, hooked: bool = False) -> AsIs:
     """captum's `DeepLift` on a Harsanyi network, without rules for product and gate: not a fair rival.
 
     Args:
@@ -145,8 +137,7 @@ def gate_rule(block: ActivationBlock, z: Tensor, d: Tensor, m: Tensor) -> Tensor
     """
     sigma = block.child_mask().to(z.dtype)  # (U, D)
     share = (m * (d / sigma.sum(1).clamp_min(1))[:, None]) @ sigma
-    nonzero = z.abs() >= torch.finfo(z.dtype).tiny
-    return share * torch.where(nonzero, 1 / torch.where(nonzero, z, 1.0), 0.0)[:, None]
+    return share * _inverse(z)[:, None]
 
 
 def gate_rule_of_reference(block: ActivationBlock, z: Tensor, z_ref: Tensor, m: Tensor) -> Tensor:
@@ -159,24 +150,26 @@ def gate_rule_of_reference(block: ActivationBlock, z: Tensor, z_ref: Tensor, m: 
     Shape:
         - z: (B, D); z_ref: (1, D) or (B, D); m: (B, K, U); returns (B, K, D).
     """
-    count = block.child_mask().sum(1)
+    count, geometric = block.child_mask().sum(1), block.mode == "geometric"
     out = z.new_zeros(*m.shape[:2], z.shape[1])
-    groups = sorted(set(count.tolist())) if block.mode == "geometric" else [int(count.max())]
-    for k in groups:
-        if k == 0:
-            continue
-        chosen = count == k if block.mode == "geometric" else count > 0
-        sigma, root = block.child_mask()[chosen].to(z.dtype), 1 / k if block.mode == "geometric" else 1.0
-        s, s_ref, quotient = _factor(z, z_ref, block.gamma, root)
+    for k in sorted(set(count.tolist()) - {0}) if geometric else [max(int(count.max()), 1)]:
+        chosen = count == k if geometric else count > 0
+        sigma = block.child_mask()[chosen].to(z.dtype)
+        s, s_ref, quotient = _factor(z, z_ref, block.gamma, 1 / k if geometric else 1.0)
         total = torch.zeros_like(out)
         for point, weight in zip(*np.polynomial.legendre.leggauss(-(-k // 2)), strict=True):
             mixed = s_ref + float(1 + point) / 2 * (s - s_ref)  # (B, D)
             product = and_gate_(mixed.clone(), sigma, "product")
-            nonzero = mixed >= torch.finfo(z.dtype).tiny
-            others = torch.where(nonzero, 1 / torch.where(nonzero, mixed, 1.0), 0.0)
-            total += float(weight) / 2 * ((m[:, :, chosen] * product[:, None]) @ sigma) * others[:, None]
+            others = _inverse(mixed)[:, None]
+            total += float(weight) / 2 * ((m[:, :, chosen] * product[:, None]) @ sigma) * others
         out += total * quotient[:, None]
     return out
+
+
+def _inverse(z: Tensor) -> Tensor:
+    """1 / z, and zero for zero and what is hardly more."""
+    nonzero = z.abs() >= torch.finfo(z.dtype).tiny
+    return torch.where(nonzero, 1 / torch.where(nonzero, z, 1.0), 0.0)
 
 
 def _factor(z: Tensor, z_ref: Tensor, gamma: float, root: float) -> tuple[Tensor, Tensor, Tensor]:
@@ -192,12 +185,10 @@ def _factor(z: Tensor, z_ref: Tensor, gamma: float, root: float) -> tuple[Tensor
 def _through_block(block: ActivationBlock, z: Tensor, z_ref: Tensor | None, m: Tensor) -> Tensor:
     """From multipliers (B, K, U) of a block's units to those (B, K, D) of its candidates; None: a reference of zero."""
     children = block.children_of()
-    unit = paper_unit(z, children, block.gamma, block.mode)
-    g, d = unit.total, unit.gate  # (B, U)
-    g_ref, d_ref = torch.zeros_like(g), torch.zeros_like(d)
+    _, _, d, g, _ = paper_unit(z, children, block.gamma, block.mode)  # gate and linear part, (B, U)
+    d_ref, g_ref = torch.zeros_like(d), torch.zeros_like(g)
     if z_ref is not None:
-        unit = paper_unit(z_ref, children, block.gamma, block.mode)
-        g_ref, d_ref = unit.total, unit.gate
+        _, _, d_ref, g_ref, _ = paper_unit(z_ref, children, block.gamma, block.mode)
     m = m * relu_rule(g * d, g_ref * d_ref)[:, None]
     of_g, of_d = product_rule(g, g_ref, d, d_ref)
     linear, gate = (m * of_g[:, None]) @ children.weight, m * of_d[:, None]
@@ -223,12 +214,7 @@ def _backward(net: HarsanyiMLP, zs: list[Tensor], refs: list[Tensor] | None, m: 
 
 
 @torch.no_grad()
-def _deep_shap_harsanyi(
-    net: HarsanyiMLP,
-    x: ArrayLike | Tensor,
-    baseline: ArrayLike | Tensor | None,
-    output: int | ArrayLike | Tensor | None,
-) -> NDArray[Any]:
+def _deep_shap_harsanyi(net: HarsanyiMLP, x: Rows, baseline: Rows | None, output: Outputs) -> NDArray[Any]:
     rows = _as_rows(net, x)
     references: list[list[Tensor] | None] = [None]
     if baseline is not None:
@@ -254,9 +240,7 @@ def _deep_shap_harsanyi(
     return _of_players(net, values[:, :, 0] if output is not None or net.n_outputs == 1 else values)
 
 
-def _deep_shap_images(
-    net: HarsanyiCNN, x: ArrayLike | Tensor, baseline: object, output: int | ArrayLike | Tensor | None
-) -> NDArray[Any]:
+def _deep_shap_images(net: HarsanyiCNN, x: Rows, baseline: Rows | None, output: Outputs) -> NDArray[Any]:
     """Values of the cells of z0, (B, P) or (B, P, K). At the reference all units are zero, so that rules are shares."""
     if net.gate != "activation":
         raise ValueError(
@@ -317,7 +301,7 @@ class Hooked(nn.Module):
 
 
 def _captum(
-    model: nn.Module, x: Tensor, references: Tensor, output: int | ArrayLike | Tensor | None
+    model: nn.Module, x: Tensor, references: Tensor, output: Outputs
 ) -> tuple[NDArray[Any], NDArray[Any], float]:
     """Mean of captum's values over the references, their gap, and the largest output: one run per output."""
     captum = need_package("captum.attr", "captum")
@@ -368,22 +352,18 @@ def _check_harsanyi(model: object) -> HarsanyiMLP:
     return model
 
 
-def _as_rows(model: nn.Module, x: ArrayLike | Tensor) -> Tensor:
+def _as_rows(model: nn.Module, x: Rows) -> Tensor:
     like = next(model.parameters(), torch.zeros(()))
     return torch.as_tensor(x, dtype=like.dtype, device=like.device).detach()
 
 
-def _outputs(output: int | ArrayLike | Tensor | None, n_rows: int, k: int, device: torch.device) -> Tensor:
+def _outputs(output: Outputs, n_rows: int, k: int, device: torch.device) -> Tensor:
     """(B, K) the outputs to explain, (B, 1) where one is chosen."""
     if output is None:
         return torch.arange(k, device=device).expand(n_rows, k)
     chosen = torch.as_tensor(output, device=device)
-    if (
-        chosen.dtype.is_floating_point
-        or chosen.dtype == torch.bool
-        or chosen.shape not in ((), (n_rows,))
-        or not bool(((chosen >= 0) & (chosen < k)).all())
-    ):
+    whole = not chosen.dtype.is_floating_point and chosen.dtype != torch.bool
+    if not whole or chosen.shape not in ((), (n_rows,)) or not bool(((chosen >= 0) & (chosen < k)).all()):
         raise ValueError(f"output must be one or {n_rows} numbers from 0 to {k - 1}, however: output={output}")
     return chosen.long().expand(n_rows)[:, None]
 
