@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from harsanyinet.extras import need_package
 from harsanyinet.images.cnn import HarsanyiCNN
@@ -251,10 +250,8 @@ def _deep_shap_images(net: HarsanyiCNN, x: Rows, baseline: Rows | None, output: 
     rows = torch.as_tensor(x, dtype=net.base.dtype, device=net.base.device)
     chosen = _outputs(output, len(rows), net.n_outputs, rows.device)
     with torch.no_grad():
-        place = (len(rows), *net.cells, -1)
-        units = [z.view(place) for z in net.units(rows)]
-        states = [net.stem(rows).permute(0, 2, 3, 1), *units]
-        readouts = net.readout_weights()
+        place, readouts = (len(rows), *net.cells, -1), net.readout_weights()
+        states = [net.stem(rows).permute(0, 2, 3, 1), *(z.view(place) for z in net.units(rows))]
         columns = []
         for outputs in chosen.T:  # (B,)
             m = torch.zeros_like(states[-1])
@@ -291,13 +288,12 @@ class Hooked(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, n_features) -> (B, K)."""
-        below, zs, out = x - self.net.baseline, [], self.net.base
-        for level, (tanh, relu, readout) in enumerate(zip(self.tanhs, self.relus, self.net.readouts, strict=True)):
+        below, zs = x - self.net.baseline, []
+        for level, (tanh, relu) in enumerate(zip(self.tanhs, self.relus, strict=True)):
             block = _block(self.net, level)
             zs.append(paper_unit(below, block.children_of(), block.gamma, block.mode, tanh=tanh, relu=relu).units)
             below = torch.cat(zs, 1) if self.net.connect == "all" else zs[-1]
-            out = out + F.linear(zs[-1], readout[:, :, 0])
-        return out
+        return self.net.read([z[:, :, None] for z in zs])
 
 
 def _captum(
@@ -325,7 +321,7 @@ def _captum(
         for reference in references:
             with warnings.catch_warnings(), torch.enable_grad():
                 warnings.simplefilter("ignore")  # it announces its hooks at every call
-                values = run(x.detach().clone(), reference[None].detach(), target=None if flat else target)
+                values = run(x.clone(), reference[None], target=None if flat else target)
             total += values.detach() / len(references)
         columns.append(total)
     values = torch.stack(columns, -1) if columns else x.new_zeros(*x.shape, chosen.shape[1])
