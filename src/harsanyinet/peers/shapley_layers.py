@@ -15,15 +15,11 @@ import numpy as np
 import torch
 from torch import Generator, Tensor, nn
 
-from harsanyinet.games import Floats, all_masks, shapley_of_table
-from harsanyinet.peers.active_sets import MAX_SET, Sets, check_size
+from harsanyinet.games import all_masks, shapley_of_table
+from harsanyinet.peers.active_sets import Sets
 
 
 @cache
-def _matrix(k: int) -> Floats:
-    return shapley_of_table(np.eye(2**k))  # the values are linear in the game
-
-
 def shapley_matrix(k: int) -> Tensor:
     """The matrix (k, 2^k), float64, from the values of a game on all coalitions to its Shapley values.
 
@@ -34,13 +30,11 @@ def shapley_matrix(k: int) -> Tensor:
         >>> shapley_matrix(2).tolist()
         [[-0.5, 0.5, -0.5, 0.5], [-0.5, -0.5, 0.5, 0.5]]
     """
-    check_size(k)
-    return torch.tensor(_matrix(k))
+    return torch.from_numpy(shapley_of_table(np.eye(2**k)))  # the values are linear in the game
 
 
 def coalition_matrix(k: int) -> Tensor:
     """All coalitions of `k` players, (2^k, k) float64 of zeros and ones, in the order of `shapley_matrix`."""
-    check_size(k)
     return torch.tensor(all_masks(k), dtype=torch.float64)
 
 
@@ -52,12 +46,7 @@ def shapley_transform(outputs: Tensor) -> Tensor:
     Shape:
         - outputs: (..., 2^k, C), in the order of `coalition_matrix`; returns (..., k, C).
     """
-    n_coalitions = outputs.shape[-2] if outputs.ndim > 1 else 0
-    k = n_coalitions.bit_length() - 1
-    if not 1 <= k <= MAX_SET or n_coalitions != 2**k:
-        wanted = f"(..., 2^k, C) with k from 1 to {MAX_SET}"
-        raise ValueError(f"outputs must have the shape {wanted}, however: shape={tuple(outputs.shape)}")
-    return torch.matmul(shapley_matrix(k).to(outputs), outputs)
+    return shapley_matrix(outputs.shape[-2].bit_length() - 1).to(outputs) @ outputs
 
 
 def uniform(shape: tuple[int, ...], generator: Generator) -> Tensor:
