@@ -22,9 +22,7 @@ def default_sets(n_features: int, *, k: int = 4, max_sets: int = 200, seed: int 
 
     With fewer features than `k` the large sets hold them all. With `k` below 3 there are none.
     """
-    sets: list[tuple[int, ...]] = [(i,) for i in range(n_features)]
-    if k >= 2:
-        sets.extend(combinations(range(n_features), 2))
+    sets = [members for size in (1, 2)[:k] for members in combinations(range(n_features), size)]
     size = min(k, n_features)
     if size <= 2:
         return sets
@@ -41,12 +39,12 @@ def butterfly_sets(n_features: int, n_layers: int, *, k: int = 2) -> list[list[t
     """The sets of each layer in butterfly order: players whose numbers differ in one digit to the base `k`.
 
     For k = 2 these are the pairs (i, i xor 2^t) of stage t. The number of features is padded to a power of k with dummy
-    players, which stay at their reference in every layer. A module therefore never notices them, and they are left out
-    of its set. The stage of the highest digit comes first, and the stages repeat if there are more layers.
+    players, which stay at their reference in every layer and are left out of the sets, since no module notices them.
+    The stage of the highest digit comes first, and the stages repeat if there are more layers.
 
     NOTE[DIFF]: no information passes through a dummy. With a power of k features, as many layers as stages let every
-    output see every input. Otherwise it takes one layer more, so that the stage of the highest digit comes twice.
-    With the lowest digit first, 10 features would need 7 layers instead of 5.
+    output see every input; otherwise it takes one more, so that the stage of the highest digit comes twice. With the
+    lowest digit first, 10 features would need 7 layers instead of 5.
 
     Examples:
         >>> butterfly_sets(3, 2)

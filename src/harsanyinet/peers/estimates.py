@@ -1,7 +1,7 @@
 """Estimators of Shapley values that sample: random orders and KernelSHAP, plain and paired, for any game. No network.
 
-The unit of cost is one row: one coalition put through the game. All estimators are one run of `curve`, which draws,
-plays and averages in chunks; a run with a larger budget continues a run with a smaller one.
+The unit of cost is one row: one coalition put through the game. All estimators are one run of `curve`; a run with a
+larger budget continues a run with a smaller one.
 """
 
 from __future__ import annotations
@@ -127,10 +127,9 @@ def curve(method: Method, game: Game, n_players: int, budgets: Sequence[int], *,
 
     Args:
         method: One of `Method`.
-        game: Callable of bool masks (m, n) that returns (m,) or (m, K); a `CountingGame` keeps its two ends.
-        n_players: n.
         budgets: Rows, with the two ends; increasing.
-        seed: Seed of the draws.
+
+    Other arguments as in `sampling`.
 
     Raises:
         ValueError: If the smallest budget is too small, also where its draws happen to leave a regression singular.

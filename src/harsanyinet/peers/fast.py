@@ -1,8 +1,8 @@
 """FastSHAP: a network trained to answer with Shapley values. Takes any game of rows and masks; never looks inside it.
 
 Jethani, Sudarshan, Covert, Lee and Ranganath (2022). The explainer minimises the weighted least squares problem whose
-solution is the Shapley value, over all rows at once; no Shapley value is ever computed. Its values are exact for no
-network: what they cost and how far they are off must be reported together.
+solution is the Shapley value, over all rows at once. Its values are exact for no network: what they cost and how far
+they are off must be reported together.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Generator, Tensor, nn
 from torch.nn.utils import skip_init
 
-from harsanyinet.training import Batch, History, TrainingConfig, fit_module
+from harsanyinet.training import Batch, TrainingConfig, fit_module
 from harsanyinet.training.steps import Step
 
 RowGame = Callable[[Tensor, Tensor], Tensor]
@@ -64,11 +64,7 @@ def draw_coalitions(
 
 
 def normalised(raw: Tensor, total: Tensor) -> Tensor:
-    """Additive efficient normalisation: what is missing from the sum V(N) is added in equal parts.
-
-    Shape:
-        - raw: (B, n, K), total: (B, K), returns (B, n, K).
-    """
+    """Additive efficient normalisation: what is missing from V(N), (B, K), is added in equal parts, (B, n, K)."""
     return raw + ((total - raw.sum(1)) / raw.shape[1])[:, None]
 
 
@@ -96,8 +92,8 @@ class FastSHAP:
     """An explainer network for one game, trained once and then one pass per row.
 
     Args:
-        game: A network in evaluation mode, a `Surrogate`, or any callable of rows (B, ...) and of the players
-            that are there (B, n) bool, that returns raw outputs (B, K).
+        game: A network in evaluation mode, a `Surrogate`, or any callable of rows (B, ...) and of the players that are
+            there (B, n) bool, that returns raw outputs (B, K).
         n_players: n.
         n_outputs: K.
         explainer: A module from rows to (B, n, K), (B, n * K) with the players first, or maps (B, K, H, W) with
@@ -129,10 +125,6 @@ class FastSHAP:
         >>> method.fit(x).explain(x).shape, method.rows_
         ((50, 3), 3620)
     """
-
-    explainer_: nn.Module
-    history_: History
-    rows_: int
 
     def __init__(
         self,

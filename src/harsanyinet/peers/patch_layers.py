@@ -1,9 +1,9 @@
 """Shapley modules in place of convolutions: the same small function at every location of a 2x2 patch. No network.
 
 A module is a perceptron on the four cells of a 2x2 patch whose rows and columns are a dilation apart; a cell with all
-its channels is one player. A layer places the same module at every location that holds a cell of the image, and adds
-up what a cell gets from its four patches. Cells outside the image are players at their reference: they get nothing and
-change nothing, so that the modules at the border are games of two players, or of one.
+its channels is one player. A layer places it at every location that holds a cell of the image, and adds up what a cell
+gets from its four patches. Cells outside the image are players at their reference, who get nothing and change nothing:
+the modules at the border are games of two players, or of one.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from itertools import product
 from math import prod
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
@@ -37,8 +38,7 @@ Regions = list[list[Tap]]
 def patch_regions(cells: tuple[int, int], dilation: int) -> Regions:
     """The locations of a 2x2 patch, by which of its corners lie inside the image.
 
-    The locations of a region form a rectangle. Every cell is visited once by each of the four corners; patches without
-    any cell are left out.
+    The locations of a region form a rectangle. Each corner visits every cell once; patches without a cell are left out.
 
     Examples:
         >>> [[(tap.corner, tap.columns.start) for tap in taps] for taps in patch_regions((1, 2), 1)]
@@ -62,12 +62,11 @@ def patch_sets(cells: tuple[int, int], dilation: int) -> list[tuple[int, ...]]:
         >>> patch_sets((1, 2), 1)
         [(0, 1), (1,), (0,), (0, 1), (1,), (0,)]
     """
-    grid = torch.arange(prod(cells)).view(cells)
-    sets: list[tuple[int, ...]] = []
-    for taps in patch_regions(cells, dilation):
-        members = torch.stack([grid[tap.rows, tap.columns].flatten() for tap in taps], 1)
-        sets.extend(tuple(each) for each in members.tolist())
-    return sets
+    grid = np.arange(prod(cells)).reshape(cells)
+    corners = [
+        [grid[tap.rows, tap.columns].flatten().tolist() for tap in taps] for taps in patch_regions(cells, dilation)
+    ]
+    return [members for region in corners for members in zip(*region, strict=True)]
 
 
 class _HiddenValues(torch.autograd.Function):

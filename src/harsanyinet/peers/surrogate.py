@@ -13,7 +13,7 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
 from harsanyinet.peers.fast import hold_out, perceptron
-from harsanyinet.training import History, TrainingConfig, fit_module
+from harsanyinet.training import TrainingConfig, fit_module
 
 
 class _Masked(nn.Module):
@@ -37,17 +37,16 @@ class _Masked(nn.Module):
 class Surrogate:
     """A network that imitates a model on rows with absent players, to be the game of `FastSHAP`.
 
-    The full method of the paper needs one where the model cannot take absent players. It plays another game than the
-    model on masked rows: its Shapley values must not be scored against those of a Harsanyi network's own game.
+    FastSHAP needs one where the model cannot take absent players. It plays another game than the model on masked rows:
+    its Shapley values must not be scored against those of a Harsanyi network's own game.
 
     Args:
         model: From rows (B, ...) to raw outputs (B, K).
-        network: A module called with rows and the players that are there (B, n) bool, to (B, K). A copy of it is
-            trained. By default a perceptron of the masked rows and the mask.
-        loss: `"kl"`: outputs are logits, of classes or of one event, and KL(model || surrogate) is minimised;
-            `"squared"`: outputs are numbers.
-        link: What the trained surrogate returns for logits: `"log"` the logarithms of probabilities (the logit where
-            there is one output) or `"probability"`, as in the original on tables.
+        network: A module from rows and the players that are there (B, n) bool to (B, K). A copy of it is trained. By
+            default a perceptron of the masked rows and the mask.
+        loss: `"kl"`: KL(model || surrogate) of logits, of classes or of one event; `"squared"`: outputs are numbers.
+        link: What is returned for logits: `"log"` the logarithms of probabilities (the logit where there is one output)
+            or `"probability"`, as in the original on tables.
         baseline: (D,) the values of absent columns in the default network; zero by default.
         columns: The player of each column, for the default network.
         learning_rate: Of Adam.
@@ -60,10 +59,6 @@ class Surrogate:
         history_: Losses, best epoch and seconds.
         rows_: Rows put through the model.
     """
-
-    network_: nn.Module
-    history_: History
-    rows_: int
 
     def __init__(
         self,
