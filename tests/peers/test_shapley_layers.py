@@ -33,7 +33,7 @@ class TestLayer:
         shapiq = pytest.importorskip("shapiq")
         generator = torch.Generator().manual_seed(size)
         members = [0, 2, 3, 5][:size]
-        layer = ShapleyLayer(6, [members], 3, 2, hidden=(7,), constants=True, generator=generator).double()
+        layer = ShapleyLayer([members], 3, 2, hidden=(7,), constants=True, generator=generator).double()
         values, reference = rows(6, 3, seed=1), rows(6, 3, seed=2)
         with torch.no_grad():
             got = layer((values - reference)[None], reference)[0]  # (6, 2)
@@ -52,7 +52,7 @@ class TestLayer:
     @pytest.mark.parametrize("constants", [True, False])
     def test_equals_a_loop_over_modules_and_orders(self, hidden, constants):
         generator = torch.Generator().manual_seed(3)
-        layer = ShapleyLayer(6, OVERLAPPING, 2, 3, hidden=hidden, constants=constants, generator=generator).double()
+        layer = ShapleyLayer(OVERLAPPING, 2, 3, hidden=hidden, constants=constants, generator=generator).double()
         values, reference = rows(4 * 6, 2, seed=4).view(4, 6, 2), rows(6, 2, seed=5)
         with torch.no_grad():
             got = layer(values - reference, reference)
@@ -65,13 +65,11 @@ class TestLayer:
                 torch.testing.assert_close(totals[row], expected.sum(0) + constant, rtol=0, atol=1e-13)
 
     def test_every_module_has_weights_of_its_own(self):
-        layer = ShapleyLayer(
-            4, [(0,), (1,), (2,), (3,)], 1, 1, hidden=(8,), constants=True, generator=torch.Generator()
-        )
+        layer = ShapleyLayer([(0,), (1,), (2,), (3,)], 1, 1, hidden=(8,), constants=True, generator=torch.Generator())
         assert layer(torch.ones(1, 4, 1)).unique().numel() == 4
 
     def test_rows_in_parts_equal_rows_at_once(self, monkeypatch):
-        layer = ShapleyLayer(6, OVERLAPPING, 1, 2, hidden=(5,), constants=True, generator=torch.Generator()).double()
+        layer = ShapleyLayer(OVERLAPPING, 1, 2, hidden=(5,), constants=True, generator=torch.Generator()).double()
         x = rows(11, 6)[:, :, None]
         at_once = layer(x)
         monkeypatch.setattr(ShapleyLayer, "rows_at_once", lambda self: 4)

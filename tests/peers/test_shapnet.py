@@ -12,8 +12,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from harsanyinet.games import all_masks, harsanyi_dividends
-from harsanyinet.peers.active_sets import butterfly_sets, default_sets, random_partitions
-from harsanyinet.peers.shapnet import DeepShapNet, ShallowShapNet
+from harsanyinet.peers.shapnet import DeepShapNet, ShallowShapNet, butterfly_sets, default_sets, random_partitions
 from harsanyinet.training import TrainingConfig, fit_module
 
 

@@ -16,7 +16,8 @@ import torch
 from torch import Generator, Tensor, nn
 
 from harsanyinet.games import all_masks, shapley_of_table
-from harsanyinet.peers.active_sets import Sets
+
+Sets = Sequence[Sequence[int]]
 
 
 @cache
@@ -116,7 +117,6 @@ class ShapleyLayer(nn.Module):
     """Z_i = the sum of phi_i(f_j) over all modules j whose set holds player i. Modules of equal size run together.
 
     Args:
-        n_players: N.
         sets: The players of each module.
         d_in: Channels of a player below.
         d_out: Channels of a player above.
@@ -131,18 +131,10 @@ class ShapleyLayer(nn.Module):
     """
 
     def __init__(
-        self,
-        n_players: int,
-        sets: Sets,
-        d_in: int,
-        d_out: int,
-        *,
-        hidden: Sequence[int],
-        constants: bool,
-        generator: Generator,
+        self, sets: Sets, d_in: int, d_out: int, *, hidden: Sequence[int], constants: bool, generator: Generator
     ) -> None:
         super().__init__()
-        self.n_players, self.d_out = n_players, d_out
+        self.d_out = d_out
 
         def modules(size: int) -> ShapleyModules:
             equal = torch.tensor([list(members) for members in sets if len(members) == size])
@@ -155,7 +147,7 @@ class ShapleyLayer(nn.Module):
         if not torch.is_grad_enabled() and len(deltas) > step:
             return torch.cat([self(deltas[start : start + step], reference) for start in range(0, len(deltas), step)])
         by_player = deltas.transpose(0, 1)  # (N, B, C)
-        total = deltas.new_zeros(self.n_players, len(deltas), self.d_out)
+        total = deltas.new_zeros(len(by_player), len(deltas), self.d_out)
         for group in self._groups():  # one for each size of set
             total = total.index_add(0, group.sets.flatten(), group(by_player, reference).flatten(0, 1))
         return total.transpose(0, 1)

@@ -71,9 +71,7 @@ class ShallowConvShapNet(ShallowNet):
         def layer(dilation: int) -> Layer:
             if not shared:
                 sets = patch_sets(cells, dilation)
-                return ShapleyLayer(
-                    n_cells, sets, d_in, n_outputs, hidden=(hidden,), constants=True, generator=generator
-                )
+                return ShapleyLayer(sets, d_in, n_outputs, hidden=(hidden,), constants=True, generator=generator)
             gain = 1 / n_cells  # the sum over locations, which are alike, starts as a mean
             return ConvShapleyLayer(
                 cells, dilation, d_in, n_outputs, hidden=hidden, constants=True, gain=gain, generator=generator
