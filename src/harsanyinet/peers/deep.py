@@ -1,8 +1,8 @@
 """DeepSHAP: multipliers instead of derivatives in one backward pass. Knows the paper's block; no sampling, no training.
 
 Every operation passes its difference from the reference on by a rule: a linear map by its weights, an elementwise
-function by its rescale quotient, an operation of several inputs by its own Shapley value. The values always add up to
-the output minus the output at the reference; they are Shapley values of the whole network in special cases only.
+function by its rescale quotient, an operation of several inputs by its own Shapley value. The values add up to the
+output minus that at the reference; they are Shapley values of the whole network in special cases only.
 """
 
 from __future__ import annotations
@@ -40,15 +40,14 @@ def deep_shap(model: nn.Module, x: Rows, *, baseline: Rows | None = None, output
     A Harsanyi network is explained by our own rules, on the raw outputs, from its own baseline, where every unit is
     zero; one for images from the stem's map z0, the channels of a cell added up. A plain network is handed to captum's
     `DeepLift`, which needs the extra `captum` and has rules for modules only (`nn.ReLU`, `nn.Tanh` and others, one
-    instance per use); a warning says so when the values do not add up.
-
-    Costs two forward passes and one backward pass per reference row.
+    instance per use); a warning says so when the values do not add up. Costs two forward passes and one backward pass
+    per reference row.
 
     Args:
         model: The network. A plain one maps (B, ...) to (B, K) or (B,) and must be in evaluation mode.
         x: Rows.
-        baseline: The reference, one row or several rows to average over. By default a Harsanyi network's own
-            baseline, and zero for a plain network. Any other reference explains another game than `explain` does.
+        baseline: The reference, one row or several to average over. By default a Harsanyi network's own baseline, and
+            zero for a plain one. Any other reference explains another game than `explain` does.
         output: The output to explain: one for all rows or one per row. All of them by default.
 
     Returns:
@@ -103,9 +102,6 @@ def deep_shap_as_is(net: HarsanyiMLP, x: Rows, *, output: Outputs = None, hooked
         output: As in `deep_shap`.
         hooked: Whether tanh and ReLU are modules, to which captum attaches its rules. Otherwise they are functions, as
             in our network, and the values are those of gradient times input.
-
-    Returns:
-        The values and by how much their sum is wrong.
     """
     rows = _as_rows(_check_harsanyi(net), x)
     model: nn.Module = Hooked(net) if hooked else net
@@ -318,11 +314,11 @@ def _captum(
     columns = []
     for target in chosen.T if len(x) else ():
         total = torch.zeros_like(x)
-        for reference in references:
-            with warnings.catch_warnings(), torch.enable_grad():
-                warnings.simplefilter("ignore")  # it announces its hooks at every call
+        with warnings.catch_warnings(), torch.enable_grad():
+            warnings.simplefilter("ignore")  # it announces its hooks at every call
+            for reference in references:
                 values = run(x.clone(), reference[None], target=None if flat else target)
-            total += values.detach() / len(references)
+                total += values.detach() / len(references)
         columns.append(total)
     values = torch.stack(columns, -1) if columns else x.new_zeros(*x.shape, chosen.shape[1])
     gap = values.flatten(1, -2).sum(1) - (out.gather(1, chosen) - out_ref.mean(0)[chosen])  # (B, K)

@@ -75,9 +75,8 @@ def solve(a: Floats, b: Floats, total: Floats) -> Floats:
 
 
 def is_regular(a: Floats) -> bool:
-    """Whether a symmetric matrix without negative eigenvalues has no zero one, as far as float64 can tell."""
-    eigenvalues = np.linalg.eigvalsh(a)  # in increasing order
-    return bool(eigenvalues[0] > len(a) * np.finfo(np.float64).eps * eigenvalues[-1])
+    """Whether a symmetric matrix has full rank, as far as float64 can tell."""
+    return bool(np.linalg.matrix_rank(a, hermitian=True) == len(a))
 
 
 class Average:

@@ -1,7 +1,6 @@
 """Games that estimators play: one that counts its rows, and that of one row of any network. No estimator.
 
-The unit of cost is one row: one coalition put through the game. `CountingGame` is the only place where rows are
-counted. V(S) = v(S) - v(empty) throughout.
+One coalition put through the game is one row. V(S) = v(S) - v(empty) throughout.
 """
 
 from __future__ import annotations
@@ -110,8 +109,8 @@ def model_game(
     """The game of one row of any network, in evaluation mode and without gradients.
 
     Args:
-        model: If its `forward` takes `present`, masks are passed as `present`, and the network says what absence is.
-            In any other network every entry of x is a player, and absent entries are set to the baseline.
+        model: If its `forward` takes `present`, it gets the masks and says what absence is. In any other network every
+            entry of x is a player, and absent entries are set to the baseline.
         x: One row: (D,), or with a first axis of length one, (1, D) or (1, C, H, W).
         baseline: In the shape of x, or one that broadcasts to it; zero by default. Only without `present`.
         output: The output to explain; all of them by default.

@@ -51,12 +51,11 @@ def fit_module(
         module: Called as ``module(x)``, or as ``module(x, present=mask)`` if ``config.masked_share > 0``.
         x: Inputs, on the device of the module.
         y: Targets.
-        loss: ``loss(outputs, targets)`` gives the loss of each row.
-        step: In place of a loss, where that is more than a function of the outputs: ``step(module, batch)`` gives the
-            loss of each row of a `Batch`.
+        loss: ``loss(outputs, targets)`` gives the loss of each row, (B,).
+        step: In place of a loss that is more than a function of the outputs: ``step(module, batch)`` gives the loss of
+            each row of a `Batch`.
         config: How to train.
-        validation: Rows ``(x, y)`` or ``(x, y, weight)`` to validate on; None to split off
-            ``config.validation_share`` of the rows.
+        validation: Rows ``(x, y)`` or ``(x, y, weight)``; None to split off ``config.validation_share`` of the rows.
         sample_weight: Weights of the rows of `x`, up to a factor. Rows of weight zero are as good as not passed.
         n_players: Columns of the random masks; None for ``x.shape[1]``.
         seed: For the split, the order of the rows, the masks, and what the module itself draws, such as dropout.
@@ -64,7 +63,7 @@ def fit_module(
         on_epoch: Called after each epoch with its number and the module, then in eval mode.
         augment: Called with the inputs of each training batch and a generator to draw from; returns what is trained on.
         checkpoint: A file that is written after each epoch. If it is there, training goes on where it ended, to the
-            same bits as without the interruption. It stays when training is over.
+            same bits. It stays when training is over.
         about: Whatever else a checkpoint belongs to, such as the settings of `augment` and of the loss.
 
     Raises:
@@ -72,7 +71,6 @@ def fit_module(
 
     Shape:
         - x: (B, ...), y: (B, ...), sample_weight: (B,), mask: (B, n_players) bool
-        - loss(outputs, targets): (B,)
 
     Examples:
         >>> x = torch.linspace(-1, 1, 50)[:, None]
@@ -83,7 +81,12 @@ def fit_module(
         3.0
     """
     step = one_step(loss, step)
-    n_players = _masked_players(config, x, n_players)
+    if n_players is None:
+        n_players = x.shape[1] if x.ndim > 1 else 0
+    if config.masked_share == 0:
+        n_players = 0  # no masks, and the module never sees any
+    elif n_players < 1:
+        raise ValueError(f"n_players must be positive, however: n_players={n_players}")
     *seeds, module_seed, augment_seed = np.random.SeedSequence(seed).generate_state(6).tolist()
     splitting, shuffling, masking, masking_held_out, augmenting = (
         Generator().manual_seed(s) for s in (*seeds, augment_seed)
@@ -123,17 +126,6 @@ def fit_module(
             module.eval()
             module.zero_grad()
     return training.history()
-
-
-def _masked_players(config: TrainingConfig, x: Tensor, n_players: int | None) -> int:
-    """How many columns masks have; none where no row is masked, and then the module never sees them."""
-    if config.masked_share == 0:
-        return 0
-    if n_players is None:
-        n_players = x.shape[1] if x.ndim > 1 else 0
-    if n_players < 1:
-        raise ValueError(f"n_players must be positive, however: n_players={n_players}")
-    return n_players
 
 
 def _training_and_validation(
@@ -220,8 +212,8 @@ class _Training:
     def go_on(self, state: dict[str, Any]) -> None:
         """From what `state` returned."""
         self.started -= state["seconds"]
-        self.losses, self.best_epoch, self.best_loss = state["losses"], state["best_epoch"], state["best_loss"]
-        self.kept = state["kept"]
+        self.losses, self.kept = state["losses"], state["kept"]
+        self.best_epoch, self.best_loss = state["best_epoch"], state["best_loss"]
         self.module.load_state_dict(state["module"])
         self.optimizer.load_state_dict(state["optimizer"])
         for stream, stored in zip(self.streams, state["streams"], strict=True):
