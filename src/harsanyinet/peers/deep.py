@@ -82,15 +82,10 @@ def deep_shap(model: nn.Module, x: Rows, *, baseline: Rows | None = None, output
 
 
 class AsIs(NamedTuple):
-    """What a library returns on a network it has no rules for.
+    """What a library returns on a network it has no rules for."""
 
-    Attributes:
-        values: (B, n) or (B, n, K).
-        gap: (B,) or (B, K), the sum of the values minus what it must be, v(x) - v(baseline).
-    """
-
-    values: NDArray[Any]
-    gap: NDArray[Any]
+    values: NDArray[Any]  # (B, n) or (B, n, K)
+    gap: NDArray[Any]  # (B,) or (B, K), the sum of the values minus what it must be, v(x) - v(baseline)
 
 
 def deep_shap_as_is(net: HarsanyiMLP, x: Rows, *, output: Outputs = None, hooked: bool = False) -> AsIs:
@@ -140,7 +135,7 @@ def gate_rule_of_reference(block: ActivationBlock, z: Tensor, z_ref: Tensor, m: 
 
     The factors are t_j, or t_j^(1/k) in the geometric gate. The Shapley value of factor j is the integral over q from 0
     to 1 of (s_j - r_j) times the product of r_i + q (s_i - r_i) over the other factors: a polynomial of degree k - 1,
-    for which ceil(k / 2) points of Gauss and Legendre are exact. No coalition is enumerated.
+    for which ceil(k / 2) points of Gauss and Legendre are exact.
 
     Shape:
         - z: (B, D); z_ref: (1, D) or (B, D); m: (B, K, U); returns (B, K, D).

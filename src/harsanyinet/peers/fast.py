@@ -35,10 +35,7 @@ CHUNK = 2**13
 
 
 def size_law(n_players: int) -> Tensor:
-    """(n - 1,) float64: the chance of a coalition of 1, ..., n - 1 players, proportional to 1 / (s (n - s)).
-
-    With a uniform draw among the coalitions of that size this is the Shapley kernel: samples need no further weight.
-    """
+    """(n - 1,) float64: the chance of a coalition of 1, ..., n - 1 players, proportional to 1 / (s (n - s))."""
     if n_players < 2:
         raise ValueError(f"n_players must be at least 2, however: n_players={n_players}; one player receives it all")
     s = torch.arange(1, n_players, dtype=torch.float64)
@@ -50,14 +47,8 @@ def draw_coalitions(
     n_rows: int, n_coalitions: int, n_players: int, *, paired: bool = True, generator: Generator
 ) -> Tensor:
     """Coalitions from the Shapley kernel, (B, m, n) bool, each row with its own; paired: half and complements."""
-    if n_coalitions < 1 or (paired and n_coalitions % 2):
-        kind = "positive and even, for pairs" if paired else "positive"
-        raise ValueError(f"coalitions must be {kind}, however: coalitions={n_coalitions}")
     n_drawn = n_rows * (n_coalitions // 2 if paired else n_coalitions)
-    law = size_law(n_players)
-    if n_drawn == 0:
-        return torch.zeros(n_rows, n_coalitions, n_players, dtype=torch.bool)
-    sizes = 1 + torch.multinomial(law, n_drawn, replacement=True, generator=generator)
+    sizes = 1 + torch.multinomial(size_law(n_players), n_drawn, replacement=True, generator=generator)
     ranks = torch.rand(n_drawn, n_players, generator=generator).argsort(1).argsort(1)
     drawn = (ranks < sizes[:, None]).view(n_rows, -1, n_players)
     return torch.cat([drawn, ~drawn], 1) if paired else drawn
@@ -153,7 +144,9 @@ class FastSHAP:
             if count < least:
                 raise ValueError(f"{name} must be at least {least}, however: {name}={count}")
         for number in (coalitions, validation_coalitions):
-            draw_coalitions(0, number, n_players, paired=paired, generator=Generator())
+            if number < 1 or (paired and number % 2):
+                kind = "positive and even, for pairs" if paired else "positive"
+                raise ValueError(f"coalitions must be {kind}, however: coalitions={number}")
         if explainer is not None and not any(p.requires_grad for p in explainer.parameters()):
             raise ValueError("explainer must have a parameter that requires a gradient, however: it has none")
         if not 0 <= penalty < math.inf:
@@ -178,12 +171,10 @@ class FastSHAP:
         return len(self.history_.train_loss) < self.config.epochs
 
     def fit(self, x_train: ArrayLike | Tensor, x_validation: ArrayLike | Tensor | None = None) -> Self:
-        """Trains the explainer; the rows that will be scored do not belong in here.
-
-        Ctrl-C raises KeyboardInterrupt and leaves the method as it was.
+        """Trains the explainer; Ctrl-C raises KeyboardInterrupt and leaves the method as it was.
 
         Args:
-            x_train: (N, ...) rows.
+            x_train: (N, ...) rows; those that will be scored do not belong in here.
             x_validation: Rows to choose the weights on. By default a tenth of the training rows, at most 100; fewer
                 than ten rows are trained and validated on.
 
@@ -192,11 +183,8 @@ class FastSHAP:
         """
         started = time.perf_counter()
         seeds = np.random.SeedSequence(self.seed).generate_state(6).tolist()  # the second orders rows in fit_module
-        x = self._rows(x_train)
-        if x_validation is None:
-            x, held_out = hold_out(x, Generator().manual_seed(seeds[0]))
-        else:
-            held_out = self._rows(x_validation)
+        given = None if x_validation is None else self._rows(x_validation)
+        x, held_out = hold_out(self._rows(x_train), given, seeds[0])
         self._n_played = 0
         explainer = self._new_explainer(x, seeds[4])
         numbers, check_numbers = (torch.arange(len(rows), device=x.device) for rows in (x, held_out))
@@ -242,8 +230,8 @@ class FastSHAP:
     def explain(self, x: ArrayLike | Tensor) -> NDArray[Any]:
         """Values (B, n), or (B, n, K) for several outputs: one pass of the explainer and one model row for V(N).
 
-        Without normalisation no model row is needed, and the values need not add up. A game that has no ``base`` is
-        also asked for v(empty), which may depend on the row.
+        A game that has no ``base`` is also asked for v(empty). Without normalisation no model row is needed, and the
+        values need not add up.
         """
         if not hasattr(self, "explainer_"):
             raise RuntimeError("explain needs a trained explainer, however: fit was not called")
@@ -308,12 +296,12 @@ class FastSHAP:
         return torch.cat(parts)
 
 
-def hold_out(x: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
-    """Rows to train on and a tenth to validate on, at most 100; of fewer than ten rows all for both."""
+def hold_out(x: Tensor, given: Tensor | None, seed: int) -> tuple[Tensor, Tensor]:
+    """Rows to train and to validate on: those given, or a tenth, at most 100; of fewer than ten rows all for both."""
     n = min(len(x) // 10, 100)
-    if n == 0:
-        return x, x
-    order = torch.randperm(len(x), generator=generator).to(x.device)
+    if given is not None or n == 0:
+        return x, x if given is None else given
+    order = torch.randperm(len(x), generator=Generator().manual_seed(seed)).to(x.device)
     return x[order[n:]], x[order[:n]]
 
 

@@ -141,7 +141,6 @@ class ConvShapleyLayer(nn.Module):
     Args:
         cells: Height and width of the map.
         dilation: Distance between the two rows and between the two columns of a patch.
-        hidden: Hidden width of the perceptron.
         gain: Factor of the initial weights and bias of the second linear map.
 
     Other arguments as in `ShapleyLayer`; the players are the cells.

@@ -42,7 +42,7 @@ def coalition_matrix(k: int) -> Tensor:
 def shapley_transform(outputs: Tensor) -> Tensor:
     """Shapley values of functions that were evaluated on all coalitions of their k players.
 
-    The matrix is made in the dtype of the outputs at each call. A stored one would be rounded by `.float()` for good.
+    The matrix is cast to the outputs at each call; a buffer would be rounded by `.float()` for good.
 
     Shape:
         - outputs: (..., 2^k, C), in the order of `coalition_matrix`; returns (..., k, C).
@@ -59,7 +59,7 @@ class ShapleyModules(nn.Module):
     """M multilayer perceptrons with ReLU, each on its own set of s players, evaluated together.
 
     The first linear map is taken once per player, not once per coalition: its value at a mixture is its value at the
-    reference plus the contributions of the players present. Arguments as in `ShapleyLayer`, with sets (M, s).
+    reference plus the contributions of the players present. Arguments as in `ShapleyLayer`, but sets (M, s).
     """
 
     def __init__(
@@ -116,14 +116,8 @@ class ShapleyModules(nn.Module):
 class ShapleyLayer(nn.Module):
     """Z_i = the sum of phi_i(f_j) over all modules j whose set holds player i. Modules of equal size run together.
 
-    Args:
-        sets: The players of each module.
-        d_in: Channels of a player below.
-        d_out: Channels of a player above.
-        hidden: Hidden widths of the inner perceptrons.
-        constants: Whether the constants f_j(r) are wanted, that is, whether the last linear maps have a bias. In every
-            Shapley value it cancels.
-        generator: Source of the initial weights.
+    A player has `d_in` channels below and `d_out` above. With `constants` the last linear maps have a bias, which
+    cancels in every Shapley value but not in the f_j(r).
 
     Shape:
         - deltas: (B, N, C), the values below minus their references; reference: (N, C), None for zeros

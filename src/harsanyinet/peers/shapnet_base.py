@@ -42,9 +42,6 @@ class ShapNet(nn.Module, ABC):
         n_outputs: K.
         layers: From the input on.
         patch: Pixels on a side of a cell, for images.
-
-    Attributes:
-        n_players: How many players share the output.
     """
 
     def __init__(self, baseline: Tensor, n_outputs: int, layers: Iterable[Layer], patch: int = 1) -> None:
@@ -138,11 +135,7 @@ class ShallowNet(ShapNet):
 class DeepNet(ShapNet):
     """Layers one above the other, each on the values below. The explanations are not Shapley values.
 
-    Args:
-        residual: Whether to add the values below a layer to its own, where the widths agree.
-        pruned_share: As in `DeepShapNet`.
-
-    Other arguments as in `ShapNet`.
+    Arguments as in `ShapNet` and `DeepShapNet`.
     """
 
     def __init__(

@@ -99,11 +99,8 @@ class Surrogate:
             x_validation: Rows to choose the weights on; by default a tenth of the training rows, at most 100.
         """
         split_seed, weight_seed, fit_seed = np.random.SeedSequence(self.seed).generate_state(3).tolist()
-        x = torch.as_tensor(x_train).detach()
-        if x_validation is None:
-            x, held_out = hold_out(x, Generator().manual_seed(split_seed))
-        else:
-            held_out = torch.as_tensor(x_validation).detach()
+        given = None if x_validation is None else torch.as_tensor(x_validation).detach()
+        x, held_out = hold_out(torch.as_tensor(x_train).detach(), given, split_seed)
         with torch.no_grad():
             targets, check_targets = (self.model(rows).view(len(rows), self.n_outputs) for rows in (x, held_out))
         self.rows_ = len(x) + len(held_out)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import pickle
 import zipfile
 import zlib
@@ -12,16 +11,15 @@ from typing import Any
 import torch
 from torch import nn
 
-from harsanyinet.files import write_beside
+from harsanyinet.files import placed
 from harsanyinet.training.config import TrainingConfig
 from harsanyinet.training.rows import Batch
 
 
 def write_checkpoint(path: Path, state: dict[str, Any]) -> None:
     """In one go: the file is either the old one or the new one."""
-    content = io.BytesIO()
-    torch.save(state, content)
-    write_beside(path, content.getvalue())
+    with placed(path) as beside:
+        torch.save(state, beside)
 
 
 def read_checkpoint(path: Path, mark: str) -> dict[str, Any]:

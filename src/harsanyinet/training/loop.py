@@ -87,11 +87,16 @@ def fit_module(
         n_players = 0  # no masks, and the module never sees any
     elif n_players < 1:
         raise ValueError(f"n_players must be positive, however: n_players={n_players}")
-    *seeds, module_seed, augment_seed = np.random.SeedSequence(seed).generate_state(6).tolist()
-    splitting, shuffling, masking, masking_held_out, augmenting = (
-        Generator().manual_seed(s) for s in (*seeds, augment_seed)
-    )
-    rows, held_out = _training_and_validation(x, y, sample_weight, validation, config, splitting)
+    seeds = np.random.SeedSequence(seed).generate_state(6).tolist()  # the fifth is for the module
+    splitting, shuffling, masking, masking_held_out, _, augmenting = (Generator().manual_seed(s) for s in seeds)
+    rows, held_out = checked_rows(x, y, sample_weight), None
+    if validation is not None:
+        held_out = checked_rows(*validation, of="validation ")
+    elif config.validation_share > 0:
+        rows, held_out = split_off(rows, config.validation_share, splitting)
+    elif config.patience is not None:  # a schedule by plateaus has one
+        raise ValueError(f"patience must come with validation rows, however: patience={config.patience} without any")
+    rows = rows._replace(weight=rows.weight / rows.weight.mean())
     checks = []  # the validation batches, whose masks are drawn once
     if held_out is not None:
         order = torch.arange(len(held_out.x))
@@ -103,7 +108,7 @@ def fit_module(
     training = _Training(module, rows, checks, step, config, n_players, augment, [shuffling, masking, augmenting])
     devices = range(torch.cuda.device_count())
     with torch.random.fork_rng(devices), bar("training", training.n_steps, unit="step", progress=progress) as shown:
-        torch.manual_seed(module_seed)
+        torch.manual_seed(seeds[4])
         if checkpoint is not None and checkpoint.exists():
             training.go_on(read_checkpoint(checkpoint, mark))
             shown.initial = shown.n = training.n_steps_done  # old steps say nothing about the time left
@@ -126,21 +131,6 @@ def fit_module(
             module.eval()
             module.zero_grad()
     return training.history()
-
-
-def _training_and_validation(
-    x: Tensor, y: Tensor, sample_weight: Tensor | None, validation: Rows | None, config: TrainingConfig,
-    splitting: Generator,
-) -> tuple[Batch, Batch | None]:  # fmt: skip
-    """The rows to train on, whose weights are one on average, and those to validate on, if any."""
-    rows, held_out = checked_rows(x, y, sample_weight), None
-    if validation is not None:
-        held_out = checked_rows(*validation, of="validation ")
-    elif config.validation_share > 0:
-        rows, held_out = split_off(rows, config.validation_share, splitting)
-    elif config.patience is not None:  # a schedule by plateaus has one
-        raise ValueError(f"patience must come with validation rows, however: patience={config.patience} without any")
-    return rows._replace(weight=rows.weight / rows.weight.mean()), held_out
 
 
 class _Training:

@@ -16,19 +16,12 @@ def draw_masks(n_rows: int, n_players: int, generator: Generator) -> Tensor:
 
 
 class Batch(NamedTuple):
-    """Rows to compute a loss of.
+    """Rows to compute a loss of."""
 
-    Attributes:
-        x: (B, ...) inputs.
-        y: (B, ...) targets.
-        weight: (B,) float64, on the CPU.
-        present: (B, n_players) bool, drawn anew for each training batch; None where every player is there.
-    """
-
-    x: Tensor
-    y: Tensor
-    weight: Tensor
-    present: Tensor | None = None
+    x: Tensor  # (B, ...) inputs
+    y: Tensor  # (B, ...) targets
+    weight: Tensor  # (B,) float64, on the CPU
+    present: Tensor | None = None  # (B, n_players) bool, new for each training batch; None where every player is there
 
     def take(self, index: Tensor) -> Batch:
         """Some of the rows, with all players."""
