@@ -192,12 +192,12 @@ def _levels(net: HarsanyiMLP, x: Tensor) -> list[Tensor]:
 
 def _backward(net: HarsanyiMLP, zs: list[Tensor], refs: list[Tensor] | None, m: list[Tensor]) -> Tensor:
     """Column values (B, K, D), from the levels of the rows and of the reference and the readouts m, (B, K, U)."""
-    due = [torch.zeros(()), *m]  # the multipliers of every level
+    due, blocks = [torch.zeros(()), *m], _blocks(net)  # due: the multipliers of every level
     for level in range(len(m), 0, -1):
         first = 1 if net.connect == "all" and level > 1 else level - 1
         below = torch.cat(zs[first:level], 1)
         below_ref = None if refs is None else torch.cat(refs[first:level], 1)
-        passed = _through_block(_block(net, level - 1), below, below_ref, due[level])
+        passed = _through_block(blocks[level - 1], below, below_ref, due[level])
         for lower, part in zip(range(first, level), torch.split(passed, zs[first].shape[1], 2), strict=True):
             due[lower] = due[lower] + part
     return due[0] * (zs[0] if refs is None else zs[0] - refs[0])[:, None]
@@ -280,8 +280,7 @@ class Hooked(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """(B, n_features) -> (B, K)."""
         below, zs = x - self.net.baseline, []
-        for level, (tanh, relu) in enumerate(zip(self.tanhs, self.relus, strict=True)):
-            block = _block(self.net, level)
+        for block, tanh, relu in zip(_blocks(self.net), self.tanhs, self.relus, strict=True):
             zs.append(paper_unit(below, block.children_of(), block.gamma, block.mode, tanh=tanh, relu=relu).units)
             below = torch.cat(zs, 1) if self.net.connect == "all" else zs[-1]
         return self.net.read([z[:, :, None] for z in zs])
@@ -292,16 +291,11 @@ def _captum(
 ) -> tuple[NDArray[Any], NDArray[Any], float]:
     """Mean of captum's values over the references, their gap, and the largest output: one run per output."""
     captum = need_package("captum.attr", "captum")
-
-    def call(rows: Tensor) -> Tensor:
-        with torch.no_grad():
-            out: Tensor = model(rows)
-        if out.ndim not in (1, 2) or len(out) != len(rows):
-            raise ValueError(f"model must return (rows,) or (rows, outputs), however: {tuple(out.shape)}")
-        return out
-
-    out, out_ref = call(x), call(references)
-    flat = out_ref.ndim == 1
+    with torch.no_grad():
+        out, out_ref = model(x), model(references)
+    if out.ndim not in (1, 2) or len(out) != len(x):
+        raise ValueError(f"model must return (rows,) or (rows, outputs), however: {tuple(out.shape)}")
+    flat = out.ndim == 1
     if flat:
         out, out_ref = out[:, None], out_ref[:, None]
     chosen = _outputs(output, len(x), out_ref.shape[1], x.device)  # (B, K)
@@ -323,10 +317,8 @@ def _captum(
     return values.cpu().numpy(), gap.cpu().numpy(), largest
 
 
-def _block(net: HarsanyiMLP, level: int) -> ActivationBlock:
-    block = net.blocks[level]
-    assert isinstance(block, ActivationBlock)
-    return block
+def _blocks(net: HarsanyiMLP) -> list[ActivationBlock]:
+    return [block for block in net.blocks if isinstance(block, ActivationBlock)]
 
 
 def _check_harsanyi(model: object) -> HarsanyiMLP:

@@ -31,9 +31,9 @@ def draw_orders(rng: np.random.Generator, m: int, n: int) -> NDArray[np.intp]:
 
 
 def draw_coalitions(rng: np.random.Generator, m: int, n: int) -> Masks:
-    """Coalitions (m, n) of 1 to n - 1 players, with replacement: a size s with p(s) ~ 1 / (s (n - s)), then any such.
+    """Coalitions (m, n) from the kernel: a size s from 1 to n - 1 with p(s) ~ 1 / (s (n - s)), then any of that size.
 
-    All samples weigh the same, since the kernel is in the drawing. The k-th is the same however many are drawn at once.
+    All samples weigh the same. The k-th is the same however many are drawn at once.
     """
     numbers = rng.random((m, n + 1))
     sizes = np.arange(1, n)
@@ -108,14 +108,14 @@ class Run(ABC):
     Attributes:
         cost: Rows per sample.
         least: No smaller number of samples can give an estimate.
+        average: Of one estimate per sample or per group of samples.
     """
 
-    cost: int
     least: int = 1
 
     def __init__(self, game: CountingGame, paired: bool) -> None:
         self.game, self.n, self.paired = game, game.n_players, paired
-        self.cost = 1 + paired
+        self.cost, self.average = 1 + paired, Average()
 
     @abstractmethod
     def add(self, rng: np.random.Generator, m: int) -> None:
@@ -135,10 +135,6 @@ class Run(ABC):
 
 class _Mean(Run):
     """The mean of one estimate per sample."""
-
-    def __init__(self, game: CountingGame, paired: bool) -> None:
-        super().__init__(game, paired)
-        self.average = Average()
 
     def result(self) -> tuple[Floats, Floats | None]:
         return self.average.mean, self.average.error(self.average.count)
@@ -174,7 +170,6 @@ class _Regression(Run):
         self._count = 0
         self._a, self._b = np.zeros((self.n, self.n)), np.zeros((self.n, 1))  # sums of z z' and z V(z), (n, K)
         self._group_a, self._group_b = self._a, self._b  # the same, of the group that is not full
-        self._solutions = Average()
 
     def add(self, rng: np.random.Generator, m: int) -> None:
         z, gains = self.play_coalitions(rng, m)
@@ -187,7 +182,7 @@ class _Regression(Run):
             self._count += len(part)
             if self._count % self._size == 0:
                 if is_regular(self._group_a):  # in so many samples all but certain
-                    self._solutions.add(solve(self._group_a, self._group_b, self.game.total())[None])
+                    self.average.add(solve(self._group_a, self._group_b, self.game.total())[None])
                 self._group_a, self._group_b = np.zeros_like(a), np.zeros_like(b)
 
     def result(self) -> tuple[Floats, Floats | None]:
@@ -196,7 +191,7 @@ class _Regression(Run):
                 f"budget must buy coalitions that tell all {self.n} players apart, however: "
                 f"the matrix of these {self._count * self.cost} is singular; raise the budget"
             )
-        error = self._solutions.error(self._count / self._size, LEAST_GROUPS)
+        error = self.average.error(self._count / self._size, LEAST_GROUPS)
         return solve(self._a, self._b, self.game.total()), error
 
 
@@ -241,8 +236,8 @@ class Estimate:
 def sampling(game: Game, n_players: int, budget: int, *, seed: int = 0) -> Estimate:
     """Permutation sampling (Castro, Gomez, Tejada 2009): the mean gain of each player over random orders.
 
-    An order costs n - 1 rows, since each is walked once and both ends are known. Unbiased; the values add up to V(N)
-    after any number of orders. The standard error comes from the variance over orders.
+    An order costs n - 1 rows, since both ends are known. Unbiased; after any number of orders the values add up to
+    V(N). The standard error comes from the variance over orders.
 
     Args:
         game: Callable of bool masks (m, n) that returns (m,) or (m, K); a `CountingGame` keeps its two ends.

@@ -25,10 +25,7 @@ from harsanyinet.training import Batch, TrainingConfig, fit_module
 from harsanyinet.training.steps import Step
 
 RowGame = Callable[[Tensor, Tensor], Tensor]
-"""Rows (B, ...) and the players that are there (B, n) bool, to outputs (B, K). A Harsanyi network is one.
-
-An attribute ``base``, (K,), says what v(empty) is, the same for every row.
-"""
+"""Rows (B, ...) and the players that are there (B, n) bool, to outputs (B, K). A Harsanyi network is one."""
 
 CHUNK = 2**13
 """Most rows in one call of a game."""
@@ -84,7 +81,7 @@ class FastSHAP:
 
     Args:
         game: A network in evaluation mode, a `Surrogate`, or any callable of rows (B, ...) and of the players that are
-            there (B, n) bool, that returns raw outputs (B, K).
+            there (B, n) bool, that returns raw outputs (B, K). Its ``base``, (K,), is v(empty) if it has one.
         n_players: n.
         n_outputs: K.
         explainer: A module from rows to (B, n, K), (B, n * K) with the players first, or maps (B, K, H, W) with
@@ -274,7 +271,7 @@ class FastSHAP:
         return rows.detach()
 
     def _ends(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """v(empty) and V(N), (B, K) each. v(empty) is the game's ``base``, or else asked of each row."""
+        """v(empty) and V(N), (B, K) each. v(empty) is the game's ``base``, (K,), or else asked of each row."""
         everyone = torch.ones(len(x), self.n_players, dtype=torch.bool, device=x.device)
         full, base = self._play(x, everyone), getattr(self.game, "base", None)
         if isinstance(base, Tensor) and base.shape == (self.n_outputs,):

@@ -86,9 +86,10 @@ class CountingGame:
             raise ValueError(
                 f"a game must return ({len(masks)},) or ({len(masks)}, K) for {len(masks)} masks, however: {out.shape}"
             )
-        tail, self._tail = self._tail, out.shape[1:]
-        if tail not in (None, self._tail):
-            raise ValueError(f"a game must return as many outputs in every call, however: {tail}, {self._tail}")
+        tail = out.shape[1:]
+        if self._tail not in (None, tail):
+            raise ValueError(f"a game must return as many outputs in every call, however: {self._tail}, {tail}")
+        self._tail = tail
         if not np.isfinite(out).all():
             raise ValueError(f"a game must return finite values, however: {out[~np.isfinite(out)][0]}")
         return out if out.ndim == 2 else out[:, None]

@@ -1,7 +1,6 @@
 """What all ShapNets share (Wang, Wang, Inouye 2021): the shallow kind, whose values are exact, and the deep kind.
 
-With one layer the values are exact. With more they are not: a deeper layer takes the vectors below for independent
-players, although each of them already depends on other players.
+A deeper layer takes the vectors below for independent players, although each already depends on other players.
 """
 
 from __future__ import annotations
@@ -114,10 +113,9 @@ class ShallowNet(ShapNet):
         return (_sum([layer(deltas, reference) for layer in self.shapley_layers()]),)
 
     def forward(self, x: Tensor, present: Tensor | None = None) -> Tensor:
-        """Predicts, with absent players at their baseline: (B, ...) -> (B, K).
+        """Predicts, with absent players at their baseline: (B, ...) -> (B, K); the sum of the explanation.
 
-        In training mode it adds up the modules themselves, which is the same number up to rounding and spares the 2^k
-        evaluations. In evaluation mode the prediction is the sum of the explanation.
+        In training mode that of the modules themselves, which is as much and spares the 2^k evaluations.
         """
         if not self.training:
             return self.explain_values(x, present).sum(1) + self.constant()
