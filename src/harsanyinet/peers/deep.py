@@ -8,7 +8,6 @@ output minus that at the reference; they are Shapley values of the whole network
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -99,8 +98,7 @@ def deep_shap_as_is(net: HarsanyiMLP, x: Rows, *, output: Outputs = None, hooked
             in our network, and the values are those of gradient times input.
     """
     rows = _as_rows(_check_harsanyi(net), x)
-    model: nn.Module = Hooked(net) if hooked else net
-    values, gap, _ = _captum(model, rows, net.baseline[None], output)
+    values, gap, _ = _captum(Hooked(net) if hooked else net, rows, net.baseline[None], output)
     return AsIs(_of_players(net, torch.from_numpy(values)), gap)
 
 
@@ -108,7 +106,7 @@ def relu_rule(h: Tensor, h_ref: Tensor) -> Tensor:
     """Rescale: (relu(h) - relu(h_ref)) / (h - h_ref), exactly 0 or 1 where both lie on one side of zero."""
     crossing = (h > 0) != (h_ref > 0)
     quotient = (h.relu() - h_ref.relu()) / torch.where(crossing, h - h_ref, 1.0)
-    return torch.where(crossing, quotient, ((h > 0) & (h_ref > 0)).to(h.dtype))
+    return torch.where(crossing, quotient, (h > 0).to(h.dtype))
 
 
 def product_rule(g: Tensor, g_ref: Tensor, d: Tensor, d_ref: Tensor) -> tuple[Tensor, Tensor]:
@@ -126,8 +124,7 @@ def gate_rule(block: ActivationBlock, z: Tensor, d: Tensor, m: Tensor) -> Tensor
         - z: (B, D) children; d: (B, U); m: (B, K, U) multipliers of the gates; returns (B, K, D).
     """
     sigma = block.child_mask().to(z.dtype)  # (U, D)
-    share = (m * (d / sigma.sum(1).clamp_min(1))[:, None]) @ sigma
-    return share * _inverse(z)[:, None]
+    return ((m * (d / sigma.sum(1).clamp_min(1))[:, None]) @ sigma) * _inverse(z)[:, None]
 
 
 def gate_rule_of_reference(block: ActivationBlock, z: Tensor, z_ref: Tensor, m: Tensor) -> Tensor:
@@ -150,8 +147,7 @@ def gate_rule_of_reference(block: ActivationBlock, z: Tensor, z_ref: Tensor, m: 
         for point, weight in zip(*np.polynomial.legendre.leggauss(-(-k // 2)), strict=True):
             mixed = s_ref + float(1 + point) / 2 * (s - s_ref)  # (B, D)
             product = and_gate_(mixed.clone(), sigma, "product")
-            others = _inverse(mixed)[:, None]
-            total += float(weight) / 2 * ((m[:, :, chosen] * product[:, None]) @ sigma) * others
+            total += float(weight) / 2 * ((m[:, :, chosen] * product[:, None]) @ sigma) * _inverse(mixed)[:, None]
         out += total * quotient[:, None]
     return out
 
@@ -299,7 +295,7 @@ def _captum(
     if flat:
         out, out_ref = out[:, None], out_ref[:, None]
     chosen = _outputs(output, len(x), out_ref.shape[1], x.device)  # (B, K)
-    run: Callable[..., Tensor] = captum.DeepLift(model).attribute
+    run = captum.DeepLift(model).attribute
     columns = []
     for target in chosen.T if len(x) else ():
         total = torch.zeros_like(x)

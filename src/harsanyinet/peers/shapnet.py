@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations, pairwise
+from itertools import combinations, count, pairwise
 from math import comb
 from numbers import Integral
 from typing import Literal, get_args
@@ -54,9 +54,7 @@ def butterfly_sets(n_features: int, n_layers: int, *, k: int = 2) -> list[list[t
         >>> butterfly_sets(3, 2)
         [[(0, 2), (1,)], [(0, 1), (2,)]]
     """
-    n_stages = 1
-    while k**n_stages < n_features:
-        n_stages += 1
+    n_stages = next(stages for stages in count(1) if k**stages >= n_features)
     layers = []
     for layer in range(n_layers):
         low = k ** ((n_stages - 1 - layer) % n_stages)  # the weight of the digit that varies
@@ -187,12 +185,11 @@ class DeepShapNet(DeepNet):
         check_widths(channels=channels)
         if k is not None:
             check_size(k)
-        widths, generator = pairwise((1, *channels, n_outputs)), Generator().manual_seed(seed)
+        sets = _sets_of_layers(connections, n_features, len(channels) + 1, k, seed)
+        generator = Generator().manual_seed(seed)
         layers = [
-            ShapleyLayer(sets, below, above, hidden=(hidden,), constants=False, generator=generator)
-            for sets, (below, above) in zip(
-                _sets_of_layers(connections, n_features, len(channels) + 1, k, seed), widths, strict=True
-            )
+            ShapleyLayer(each, below, above, hidden=(hidden,), constants=False, generator=generator)
+            for each, (below, above) in zip(sets, pairwise((1, *channels, n_outputs)), strict=True)
         ]
         baseline = _as_baseline(baseline, n_features)
         super().__init__(baseline, n_outputs, layers, residual=residual, pruned_share=pruned_share)

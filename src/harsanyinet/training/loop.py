@@ -172,9 +172,8 @@ class _Training:
                 f"training diverged in epoch {epoch}, try a smaller learning_rate or a clip_norm, however: "
                 f"loss={trained}, learning_rate={config.learning_rate}, clip_norm={config.clip_norm}"
             )
-        validated = math.nan
-        if self.checks:
-            validated = mean_loss(self.module.eval(), self.checks, self.step, config.masked_share)
+        share = config.masked_share
+        validated = mean_loss(self.module.eval(), self.checks, self.step, share) if self.checks else math.nan
         self.losses.append((trained, validated))
         if not self.checks or validated < self.best_loss:
             self.kept, self.best_epoch = copy.deepcopy(self.module.state_dict()), epoch
