@@ -11,13 +11,15 @@ from torch import nn
 from harsanyinet.games import all_masks, zeta_transform
 from harsanyinet.peers.estimates import (
     antithetic,
+    draw_orders,
     kernel_shap,
     kernel_shap_paired,
     sampling,
     unbiased_kernel_shap,
+    walk,
+    walk_pairs,
 )
 from harsanyinet.peers.row_games import CountingGame
-from harsanyinet.peers.sampling_runs import draw_orders, walk, walk_pairs
 
 
 def unbiased_unpaired(game, n_players, budget, *, seed=0):

@@ -60,7 +60,6 @@ def overshooting(epochs: int = 20, **options: object) -> tuple[nn.Module, Histor
     module, seen = Slope(), []
     config = TrainingConfig(
         epochs=epochs, optimizer="sgd", learning_rate=1 / 6, patience=options.pop("patience", None),
-        tolerance=options.pop("tolerance", 0.0),
     )  # fmt: skip
     history = fit_module(
         module,

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from trained_modules import linear_data, noisy_network, same_bits, squared
 
 from harsanyinet.training import TrainingConfig, fit_module
-from harsanyinet.training.checkpoint import mark_of
-from harsanyinet.training.rows import checked_rows
 
 CONFIG = TrainingConfig(epochs=5, batch_size=32, validation_share=0.2, learning_rate=0.01)
 
@@ -47,26 +45,3 @@ def test_a_file_of_another_training_is_refused(tmp_path):
     path.write_bytes(b"no checkpoint")
     with pytest.raises(ValueError, match=r"checkpoint must be one that this training wrote, however: .* delete it"):
         train(path)
-
-
-class Named(nn.Module):
-    def __init__(self, name: str) -> None:
-        super().__init__()
-        setattr(self, name, nn.Parameter(torch.zeros(2, 1)))
-
-    def forward(self, x: Tensor) -> Tensor:
-        raise NotImplementedError
-
-
-class Renamed(Named):
-    former_names = {"readout": "reading"}  # noqa: RUF012
-
-
-def test_a_weight_that_was_called_otherwise_belongs_to_the_same_training():
-    rows = checked_rows(*linear_data())
-
-    def mark(module: nn.Module) -> str:
-        return mark_of(CONFIG, 0, rows, nn.ModuleDict({"net": module}), "")
-
-    assert mark(Renamed("readout")) == mark(Named("reading"))
-    assert mark(Named("readout")) != mark(Named("reading"))

@@ -2,7 +2,6 @@
 
 import copy
 import inspect
-import itertools
 import math
 import re
 import signal
@@ -183,39 +182,6 @@ def test_early_stopping_restores_the_best_weights():
     assert len(history.train_loss) == len(seen) == 6
     assert same_bits(module, module_of(seen[2]))
     assert (module.weight.item() - 2) ** 2 == pytest.approx(min(history.validation_loss), rel=1e-15)
-
-
-@pytest.mark.parametrize("offset", [0.0, 5.0, -5.0])
-@pytest.mark.parametrize("tolerance", [0.0, 0.01, 0.1])
-def test_the_last_epoch_within_the_tolerance_is_kept(tolerance, offset):
-    """The share is one of the best loss, whatever its sign."""
-
-    def loss(outputs: Tensor, targets: Tensor) -> Tensor:
-        return squared(outputs, targets) + offset
-
-    module, history, seen = overshooting(tolerance=tolerance, loss=loss)
-    losses = [(3 * (1 - (2 / 3) ** (e + 1)) - 2) ** 2 + offset for e in range(20)]
-    assert history.validation_loss == pytest.approx(losses)
-    best = min(losses)
-    expected = max(e for e in range(20) if losses[e] == best or losses[e] < best + tolerance * abs(best))
-    assert history.best_epoch == expected
-    assert expected == {(0.1, 5.0): 4, (0.1, -5.0): 4}.get((tolerance, offset), 2)
-    assert same_bits(module, module_of(seen[expected]))
-
-
-def test_what_is_kept_is_measured_by_the_best_and_not_by_the_last_one_kept():
-    """A loss that creeps up by less than the tolerance in each epoch must not be followed for ever."""
-    module, steps = Slope(), itertools.count()
-
-    def loss(outputs: Tensor, targets: Tensor) -> Tensor:
-        worse = 0.0 if module.training else 0.009 * next(steps)
-        return squared(outputs, targets) * 0 + 1.0 + worse
-
-    x = torch.zeros(4, 1, dtype=torch.float64)
-    config = TrainingConfig(epochs=10, tolerance=0.02, patience=3)
-    history = fit_module(module, x, x, loss=loss, config=config, validation=(x, x))
-    assert history.best_epoch == 2
-    assert len(history.validation_loss) == 6  # and patience counts from there
 
 
 def test_without_patience_all_epochs_run_and_the_best_is_restored():

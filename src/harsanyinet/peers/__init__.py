@@ -1,8 +1,7 @@
 """The methods that HarsanyiNet is measured against: estimators of Shapley values for any game, and other networks.
 
 `sampling`, `antithetic`, `kernel_shap`, `kernel_shap_paired` and `unbiased_kernel_shap` take any callable of a mask
-matrix; `deep_shap` and `FastSHAP` take networks; `ShallowShapNet` and `DeepShapNet` are networks of their own, and so
-are `ShallowConvShapNet` and `DeepConvShapNet`, for images.
+matrix; `deep_shap` and `FastSHAP` take networks; the ShapNets, for tables and for images, are networks of their own.
 """
 
 from harsanyinet.extras import need_torch

@@ -1,8 +1,8 @@
 """FastSHAP: a network trained to answer with Shapley values. Takes any game of rows and masks; never looks inside it.
 
 Jethani, Sudarshan, Covert, Lee and Ranganath (2022). The explainer minimises the weighted least squares problem whose
-solution is the Shapley value, over all rows at once; no Shapley value is ever computed. Its values are exact for no
-network: what they cost and how far they are off must be reported together.
+solution is the Shapley value, over all rows at once. Its values are exact for no network: what they cost and how far
+they are off must be reported together.
 """
 
 from __future__ import annotations
@@ -21,23 +21,18 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Generator, Tensor, nn
 from torch.nn.utils import skip_init
 
-from harsanyinet.training import Batch, History, TrainingConfig, fit_module
+from harsanyinet.training import Batch, TrainingConfig, fit_module
+from harsanyinet.training.steps import Step
 
 RowGame = Callable[[Tensor, Tensor], Tensor]
-"""Rows (B, ...) and the players that are there (B, n) bool, to outputs (B, K). A Harsanyi network is one.
-
-A game that has an attribute ``base``, (K,), says with it what v(empty) is, the same for every row.
-"""
+"""Rows (B, ...) and the players that are there (B, n) bool, to outputs (B, K). A Harsanyi network is one."""
 
 CHUNK = 2**13
 """Most rows in one call of a game."""
 
 
 def size_law(n_players: int) -> Tensor:
-    """(n - 1,) float64: the chance of a coalition of 1, ..., n - 1 players, proportional to 1 / (s (n - s)).
-
-    With a uniform draw among the coalitions of that size this is the Shapley kernel: samples need no further weight.
-    """
+    """(n - 1,) float64: the chance of a coalition of 1, ..., n - 1 players, proportional to 1 / (s (n - s))."""
     if n_players < 2:
         raise ValueError(f"n_players must be at least 2, however: n_players={n_players}; one player receives it all")
     s = torch.arange(1, n_players, dtype=torch.float64)
@@ -49,25 +44,15 @@ def draw_coalitions(
     n_rows: int, n_coalitions: int, n_players: int, *, paired: bool = True, generator: Generator
 ) -> Tensor:
     """Coalitions from the Shapley kernel, (B, m, n) bool, each row with its own; paired: half and complements."""
-    if n_coalitions < 1 or (paired and n_coalitions % 2):
-        kind = "positive and even, for pairs" if paired else "positive"
-        raise ValueError(f"coalitions must be {kind}, however: coalitions={n_coalitions}")
     n_drawn = n_rows * (n_coalitions // 2 if paired else n_coalitions)
-    law = size_law(n_players)
-    if n_drawn == 0:
-        return torch.zeros(n_rows, n_coalitions, n_players, dtype=torch.bool)
-    sizes = 1 + torch.multinomial(law, n_drawn, replacement=True, generator=generator)
+    sizes = 1 + torch.multinomial(size_law(n_players), n_drawn, replacement=True, generator=generator)
     ranks = torch.rand(n_drawn, n_players, generator=generator).argsort(1).argsort(1)
     drawn = (ranks < sizes[:, None]).view(n_rows, -1, n_players)
     return torch.cat([drawn, ~drawn], 1) if paired else drawn
 
 
 def normalised(raw: Tensor, total: Tensor) -> Tensor:
-    """Additive efficient normalisation: what is missing from the sum V(N) is added in equal parts.
-
-    Shape:
-        - raw: (B, n, K), total: (B, K), returns (B, n, K).
-    """
+    """Additive efficient normalisation: what is missing from V(N), (B, K), is added in equal parts, (B, n, K)."""
     return raw + ((total - raw.sum(1)) / raw.shape[1])[:, None]
 
 
@@ -77,15 +62,11 @@ def coalition_loss(
     """(B,): n times the mean of (V(S) - sum of the values in S)^2 over coalitions and outputs, plus the penalty.
 
     Gradients reach the explainer through the normalisation as well; V(S) and V(N) are constants. At the Shapley values
-    the loss is smallest and yet positive, unless the game is additive.
+    the loss is smallest and yet positive, unless the game is additive. The penalty weighs (V(N) - sum of raw)^2.
 
-    Args:
-        raw: (B, n, K), what the explainer answers.
-        present: (B, m, n) bool, the coalitions S.
-        gains: (B, m, K), V(S) = v(S) - v(empty).
-        total: (B, K), V(N).
-        normalise: Whether to normalise before the loss is taken.
-        penalty: Weight of (V(N) - sum of the raw values)^2.
+    Shape:
+        - raw: (B, n, K), what the explainer answers; present: (B, m, n) bool, the coalitions S; gains: (B, m, K), their
+          V(S) = v(S) - v(empty); total: (B, K), V(N).
     """
     gains, total = gains.detach(), total.detach()
     values = normalised(raw, total) if normalise else raw
@@ -99,8 +80,8 @@ class FastSHAP:
     """An explainer network for one game, trained once and then one pass per row.
 
     Args:
-        game: A network in evaluation mode, a `Surrogate`, or any callable of rows (B, ...) and of the players
-            that are there (B, n) bool, that returns raw outputs (B, K).
+        game: A network in evaluation mode, a `Surrogate`, or any callable of rows (B, ...) and of the players that are
+            there (B, n) bool, that returns raw outputs (B, K). Its ``base``, (K,), is v(empty) if it has one.
         n_players: n.
         n_outputs: K.
         explainer: A module from rows to (B, n, K), (B, n * K) with the players first, or maps (B, K, H, W) with
@@ -124,8 +105,6 @@ class FastSHAP:
         explainer_: The trained module, at the weights of its best epoch.
         history_: Losses, best epoch and seconds.
         rows_: Rows put through the game in training, validation included.
-        seconds_: Duration of the training.
-        converged_: Whether it ended because the validation error had stopped falling.
 
     Examples:
         >>> weight = torch.tensor([1.0, -2.0, 3.0])
@@ -134,10 +113,6 @@ class FastSHAP:
         >>> method.fit(x).explain(x).shape, method.rows_
         ((50, 3), 3620)
     """
-
-    explainer_: nn.Module
-    history_: History
-    rows_: int
 
     def __init__(
         self,
@@ -166,7 +141,9 @@ class FastSHAP:
             if count < least:
                 raise ValueError(f"{name} must be at least {least}, however: {name}={count}")
         for number in (coalitions, validation_coalitions):
-            draw_coalitions(0, number, n_players, paired=paired, generator=Generator())
+            if number < 1 or (paired and number % 2):
+                kind = "positive and even, for pairs" if paired else "positive"
+                raise ValueError(f"coalitions must be {kind}, however: coalitions={number}")
         if explainer is not None and not any(p.requires_grad for p in explainer.parameters()):
             raise ValueError("explainer must have a parameter that requires a gradient, however: it has none")
         if not 0 <= penalty < math.inf:
@@ -178,8 +155,7 @@ class FastSHAP:
         self.game, self.n_players, self.n_outputs, self.explainer = game, n_players, n_outputs, explainer
         self.hidden, self.n_hidden, self.coalitions, self.paired = hidden, n_hidden, coalitions, paired
         self.normalise, self.penalty, self.validation_coalitions = normalise, penalty, validation_coalitions
-        self.seed, self.progress = seed, progress
-        self._n_played = 0
+        self.seed, self.progress, self._n_played = seed, progress, 0
 
     @property
     def seconds_(self) -> float:
@@ -192,12 +168,10 @@ class FastSHAP:
         return len(self.history_.train_loss) < self.config.epochs
 
     def fit(self, x_train: ArrayLike | Tensor, x_validation: ArrayLike | Tensor | None = None) -> Self:
-        """Trains the explainer; the rows that will be scored do not belong in here.
-
-        Ctrl-C raises KeyboardInterrupt and leaves the method as it was.
+        """Trains the explainer; Ctrl-C raises KeyboardInterrupt and leaves the method as it was.
 
         Args:
-            x_train: (N, ...) rows.
+            x_train: (N, ...) rows; those that will be scored do not belong in here.
             x_validation: Rows to choose the weights on. By default a tenth of the training rows, at most 100; fewer
                 than ten rows are trained and validated on.
 
@@ -206,46 +180,43 @@ class FastSHAP:
         """
         started = time.perf_counter()
         seeds = np.random.SeedSequence(self.seed).generate_state(6).tolist()  # the second orders rows in fit_module
-        x = self._rows(x_train)
-        if x_validation is None:
-            x, held_out = hold_out(x, Generator().manual_seed(seeds[0]))
-        else:
-            held_out = self._rows(x_validation)
+        given = None if x_validation is None else self._rows(x_validation)
+        x, held_out = hold_out(self._rows(x_train), given, seeds[0])
         self._n_played = 0
         explainer = self._new_explainer(x, seeds[4])
+        numbers, check_numbers = (torch.arange(len(rows), device=x.device) for rows in (x, held_out))
         history = fit_module(
-            explainer,
-            x,
-            torch.arange(len(x), device=x.device),
-            step=self._step(x, held_out, *(Generator().manual_seed(seed) for seed in seeds[2:4])),
-            config=self.config,
-            validation=(held_out, torch.arange(len(held_out), device=x.device)),
-            seed=self.seed,
-            progress=self.progress,
-        )
+            explainer, x, numbers, step=self._step(x, held_out, *seeds[2:4]), config=self.config,
+            validation=(held_out, check_numbers), seed=self.seed, progress=self.progress,
+        )  # fmt: skip
         self.explainer_, self.rows_ = explainer, self._n_played
         self.history_ = replace(history, seconds=time.perf_counter() - started)
         return self
 
-    def _step(
-        self, x: Tensor, held_out: Tensor, drawing: Generator, drawing_held_out: Generator
-    ) -> Callable[[nn.Module, Batch], Tensor]:
+    def _step(self, x: Tensor, held_out: Tensor, seed: int, seed_held_out: int) -> Step:
         """The loss of each row of a batch, whose targets are the numbers of the rows among x, or among those held out.
 
         A training row gets new coalitions in every epoch, a row held out has its own, drawn and played once.
         """
+
+        def played(x: Tensor, n_coalitions: int, empty: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
+            drawn = draw_coalitions(len(x), n_coalitions, self.n_players, paired=self.paired, generator=generator)
+            present = drawn.to(x.device)
+            out = self._play(x.repeat_interleave(n_coalitions, 0), present.flatten(0, 1))
+            return present, out.view(len(x), n_coalitions, -1) - empty[:, None]
+
+        generator, checking = (Generator().manual_seed(s) for s in (seed, seed_held_out))
         empty, total = self._ends(x)
         check_empty, check_total = self._ends(held_out)
-        check_present = self._draw(held_out, self.validation_coalitions, drawing_held_out)
-        check_gains = self._play_all(held_out, check_present) - check_empty[:, None]
+        checks = (*played(held_out, self.validation_coalitions, check_empty, checking), check_total)
 
         def step(explainer: nn.Module, batch: Batch) -> Tensor:
             rows, numbers = batch.x, batch.y
             if explainer.training:
-                present, whole = self._draw(rows, self.coalitions, drawing), total[numbers]
-                gains = self._play_all(rows, present) - empty[numbers][:, None]
+                present, gains = played(rows, self.coalitions, empty[numbers], generator)
+                whole = total[numbers]
             else:
-                present, whole, gains = check_present[numbers], check_total[numbers], check_gains[numbers]
+                present, gains, whole = (each[numbers] for each in checks)
             raw = self._answer(explainer, rows)
             return coalition_loss(
                 raw, present, gains.to(raw), whole.to(raw), normalise=self.normalise, penalty=self.penalty
@@ -256,15 +227,14 @@ class FastSHAP:
     def explain(self, x: ArrayLike | Tensor) -> NDArray[Any]:
         """Values (B, n), or (B, n, K) for several outputs: one pass of the explainer and one model row for V(N).
 
-        Without normalisation no model row is needed, and the values need not add up. A game that has no ``base`` is
-        also asked for v(empty), which may depend on the row.
+        A game that has no ``base`` is also asked for v(empty). Without normalisation no model row is needed, and the
+        values need not add up.
         """
         if not hasattr(self, "explainer_"):
             raise RuntimeError("explain needs a trained explainer, however: fit was not called")
         rows = self._rows(x, least=0)
         with torch.no_grad():
-            parts = [self._answer(self.explainer_, rows[i : i + CHUNK]) for i in range(0, max(len(rows), 1), CHUNK)]
-            values = torch.cat(parts)
+            values = torch.cat([self._answer(self.explainer_, part) for part in torch.split(rows, CHUNK)])
             if self.normalise:
                 total = self._ends(rows)[1]
                 values = normalised(values.to(torch.promote_types(values.dtype, total.dtype)), total)
@@ -280,7 +250,7 @@ class FastSHAP:
         """(B, n, K), whatever the shape in which the explainer answers."""
         out: Tensor = explainer(x.to(next(explainer.parameters()).dtype))
         n, k = self.n_players, self.n_outputs
-        if out.shape == (len(x), n * k) or out.shape == (len(x), n, k):
+        if out.shape in ((len(x), n * k), (len(x), n, k)):
             return out.view(len(x), n, k)
         if out.ndim == 4 and out.shape[:2] == (len(x), k) and out[0, 0].numel() == n:
             return out.flatten(2).transpose(1, 2)
@@ -300,48 +270,35 @@ class FastSHAP:
             raise ValueError(f"x must hold rows of several columns, however: its shape is {tuple(rows.shape)}")
         return rows.detach()
 
-    def _draw(self, x: Tensor, n_coalitions: int, generator: Generator) -> Tensor:
-        drawn = draw_coalitions(len(x), n_coalitions, self.n_players, paired=self.paired, generator=generator)
-        return drawn.to(x.device)
-
     def _ends(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """v(empty) and V(N), (B, K) each. v(empty) is the game's ``base``, or else asked of each row."""
+        """v(empty) and V(N), (B, K) each. v(empty) is the game's ``base``, (K,), or else asked of each row."""
         everyone = torch.ones(len(x), self.n_players, dtype=torch.bool, device=x.device)
-        full = self._play(x, everyone)
-        base = getattr(self.game, "base", None)
+        full, base = self._play(x, everyone), getattr(self.game, "base", None)
         if isinstance(base, Tensor) and base.shape == (self.n_outputs,):
-            empty = base.detach().expand_as(full)
-        else:
-            empty = self._play(x, ~everyone)
+            return base.detach().expand_as(full), full - base.detach()
+        empty = self._play(x, ~everyone)
         return empty, full - empty
-
-    def _play_all(self, x: Tensor, present: Tensor) -> Tensor:
-        """v(x_S), (B, m, K), of several coalitions (B, m, n) per row."""
-        played = self._play(x.repeat_interleave(present.shape[1], 0), present.flatten(0, 1))
-        return played.view(*present.shape[:2], self.n_outputs)
 
     def _play(self, x: Tensor, present: Tensor) -> Tensor:
         """v(x_S), (B, K), of one coalition per row: the only place where the game is asked, and rows are counted."""
         self._n_played += len(x)
         parts = []
-        with torch.no_grad():
-            for i in range(0, max(len(x), 1), CHUNK):
-                rows = x[i : i + CHUNK]
-                out = self.game(rows, present[i : i + CHUNK])
-                if out.shape != (len(rows), self.n_outputs) and not (self.n_outputs == 1 and out.shape == (len(rows),)):
-                    raise ValueError(
-                        f"the game must return ({len(rows)}, {self.n_outputs}), however: {tuple(out.shape)}"
-                    )
-                parts.append(out.view(len(rows), self.n_outputs))
+        for rows, there in zip(torch.split(x, CHUNK), torch.split(present, CHUNK), strict=True):
+            with torch.no_grad():
+                out = self.game(rows, there)
+            wanted = (len(rows), self.n_outputs)
+            if out.shape != wanted and not (self.n_outputs == 1 and out.shape == wanted[:1]):
+                raise ValueError(f"the game must return {wanted}, however: {tuple(out.shape)}")
+            parts.append(out.view(wanted))
         return torch.cat(parts)
 
 
-def hold_out(x: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
-    """Rows to train on and a tenth to validate on, at most 100; of fewer than ten rows all for both."""
+def hold_out(x: Tensor, given: Tensor | None, seed: int) -> tuple[Tensor, Tensor]:
+    """Rows to train and to validate on: those given, or a tenth, at most 100; of fewer than ten rows all for both."""
     n = min(len(x) // 10, 100)
-    if n == 0:
-        return x, x
-    order = torch.randperm(len(x), generator=generator).to(x.device)
+    if given is not None or n == 0:
+        return x, x if given is None else given
+    order = torch.randperm(len(x), generator=Generator().manual_seed(seed)).to(x.device)
     return x[order[n:]], x[order[:n]]
 
 

@@ -1,9 +1,9 @@
 """Shapley modules in place of convolutions: the same small function at every location of a 2x2 patch. No network.
 
 A module is a perceptron on the four cells of a 2x2 patch whose rows and columns are a dilation apart; a cell with all
-its channels is one player. A layer places the same module at every location that holds a cell of the image, and adds
-up what a cell gets from its four patches. Cells outside the image are players at their reference: they get nothing and
-change nothing, so that the modules at the border are games of two players, or of one.
+its channels is one player. A layer places it at every location that holds a cell of the image, and adds up what a cell
+gets from its four patches. Cells outside the image are players at their reference, who get nothing and change nothing:
+the modules at the border are games of two players, or of one.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from itertools import product
 from math import prod
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
@@ -21,9 +22,6 @@ from harsanyinet.peers.shapley_layers import coalition_matrix, shapley_matrix, s
 
 CHUNK = 2**19
 """Mixtures are made for some rows at a time, about so many numbers: fresh memory costs more than the arithmetic."""
-
-
-# ------------------------------------------------------------------------------------------------------------ patches
 
 
 class Tap(NamedTuple):
@@ -40,8 +38,7 @@ Regions = list[list[Tap]]
 def patch_regions(cells: tuple[int, int], dilation: int) -> Regions:
     """The locations of a 2x2 patch, by which of its corners lie inside the image.
 
-    The locations of a region form a rectangle. Every cell is visited once by each of the four corners; patches without
-    any cell are left out.
+    The locations of a region form a rectangle. Each corner visits every cell once; patches without a cell are left out.
 
     Examples:
         >>> [[(tap.corner, tap.columns.start) for tap in taps] for taps in patch_regions((1, 2), 1)]
@@ -65,25 +62,21 @@ def patch_sets(cells: tuple[int, int], dilation: int) -> list[tuple[int, ...]]:
         >>> patch_sets((1, 2), 1)
         [(0, 1), (1,), (0,), (0, 1), (1,), (0,)]
     """
-    grid = torch.arange(prod(cells)).view(cells)
-    sets: list[tuple[int, ...]] = []
-    for taps in patch_regions(cells, dilation):
-        members = torch.stack([grid[tap.rows, tap.columns].flatten() for tap in taps], 1)
-        sets.extend(tuple(each) for each in members.tolist())
-    return sets
-
-
-# -------------------------------------------------------------------------------------------------------------- layer
+    grid = np.arange(prod(cells)).reshape(cells)
+    corners = [
+        [grid[tap.rows, tap.columns].flatten().tolist() for tap in taps] for taps in patch_regions(cells, dilation)
+    ]
+    return [members for region in corners for members in zip(*region, strict=True)]
 
 
 class _HiddenValues(torch.autograd.Function):
     """Shapley values of the hidden units of all patches, added up in each cell.
 
-    A few rows at a time, so that mixtures take little memory. For the gradient they are made again: fresh memory costs
-    more than the arithmetic, and autograd would fill a map with zeros for every slice.
+    A few rows at a time. For the gradient the mixtures are made again: fresh memory costs more than the arithmetic, and
+    autograd would fill a map with zeros for every slice.
 
     Shape:
-        - maps: (B, H, W, 4, U), what a cell adds to the hidden units of a patch of which it is one of the corners;
+        - maps: (B, H, W, 4, U), what a cell adds to the hidden units of a patch as each of its corners;
           origins: for each region (h, w, U), the hidden units before ReLU when nobody is there; returns (B, H, W, U)
     """
 
@@ -140,8 +133,7 @@ class ConvShapleyLayer(nn.Module):
     """One perceptron at all locations of a 2x2 patch: Z_i = the sum of what cell i gets from its patches.
 
     The perceptron has one hidden layer with ReLU. Its first linear map is taken once per cell and corner, not once per
-    coalition. Its second one, which all locations share, follows the Shapley transform and the sum over patches, and so
-    is taken once per cell.
+    coalition; its second one once per cell, after the Shapley transform and the sum over patches.
 
     NOTE[DIFF]: the inner function of the authors' example is one linear map and LeakyReLU. A second linear map costs
     little here, and with two hidden units for each channel above it holds that function too.
@@ -149,12 +141,9 @@ class ConvShapleyLayer(nn.Module):
     Args:
         cells: Height and width of the map.
         dilation: Distance between the two rows and between the two columns of a patch.
-        d_in: Channels of a cell below.
-        d_out: Channels of a cell above.
-        hidden: Hidden width of the perceptron.
-        constants: Whether the constants f(r) are wanted, that is, whether the second linear map has a bias.
         gain: Factor of the initial weights and bias of the second linear map.
-        generator: Source of the initial weights.
+
+    Other arguments as in `ShapleyLayer`; the players are the cells.
 
     Shape:
         - deltas: (B, P, C), the values below minus their references; reference: (P, C), None for zeros
@@ -191,13 +180,12 @@ class ConvShapleyLayer(nn.Module):
         shape = (*self.cells, 4, len(self.bias))
         maps = (deltas @ weight).view(len(deltas), *shape)
         if reference is None:
-            origins = [self.bias.expand(*_extent(taps), -1) for taps in self.regions]
-        else:
-            below = (reference @ weight).view(shape)
-            origins = [
-                torch.stack([below[tap.rows, tap.columns, tap.corner] for tap in taps]).sum(0) + self.bias
-                for taps in self.regions
-            ]
+            reference = deltas.new_zeros(deltas.shape[1:])
+        below = (reference @ weight).view(shape)
+        origins = [
+            torch.stack([below[tap.rows, tap.columns, tap.corner] for tap in taps]).sum(0) + self.bias
+            for taps in self.regions
+        ]
         hidden: Tensor = _HiddenValues.apply(maps, self.regions, *origins)  # type: ignore[no-untyped-call]
         return hidden.flatten(1, 2) @ self.readout
 
@@ -209,22 +197,3 @@ class ConvShapleyLayer(nn.Module):
         outputs = hidden.sum((2, 3)) @ self.readout
         n_locations = hidden.shape[2] * hidden.shape[3]
         return outputs if self.constant is None else outputs + n_locations * self.constant
-
-    def constants(self, reference: Tensor | None = None) -> Tensor:
-        """The sum of f(r) over all locations, (C',)."""
-        return self.totals(self.kernel.new_zeros(1, prod(self.cells), self.d_in), reference)[0]
-
-    @property
-    def multiply_adds(self) -> int:
-        """Multiplications in the matrix products of one row."""
-        n_hidden = len(self.bias)
-        total = prod(self.cells) * (4 * self.d_in + self.d_out)
-        for taps in self.regions:
-            total += prod(_extent(taps)) * 2 ** len(taps) * (2 * len(taps) + 1)  # mixing, the Shapley transform
-        return n_hidden * total
-
-
-def _extent(taps: Sequence[Tap]) -> tuple[int, int]:
-    """Height and width of a region."""
-    _, rows, columns = taps[0]
-    return rows.stop - rows.start, columns.stop - columns.start

@@ -1,14 +1,13 @@
 """Games that estimators play: one that counts its rows, and that of one row of any network. No estimator.
 
-The unit of cost is one row: one coalition put through the game. `CountingGame` is the only place where rows are
-counted. V(S) = v(S) - v(empty) throughout.
+One coalition put through the game is one row. V(S) = v(S) - v(empty) throughout.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from operator import index
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -64,6 +63,11 @@ class CountingGame:
             self._ends = self.play(np.repeat([[False], [True]], self.n_players, axis=1))
         return self._ends
 
+    def total(self) -> Floats:
+        """V(N), (K,)."""
+        empty, full = self.ends()
+        return np.asarray(full - empty)
+
     def gains(self, masks: Masks) -> Floats:
         """V(S) = v(S) - v(empty), (m, K)."""
         return np.asarray(self.play(masks) - self.ends()[0])
@@ -82,12 +86,10 @@ class CountingGame:
             raise ValueError(
                 f"a game must return ({len(masks)},) or ({len(masks)}, K) for {len(masks)} masks, however: {out.shape}"
             )
-        if self._tail is None:
-            self._tail = out.shape[1:]
-        if out.shape[1:] != self._tail:
-            raise ValueError(
-                f"a game must return as many outputs in every call, however: {self._tail}, {out.shape[1:]}"
-            )
+        tail = out.shape[1:]
+        if self._tail not in (None, tail):
+            raise ValueError(f"a game must return as many outputs in every call, however: {self._tail}, {tail}")
+        self._tail = tail
         if not np.isfinite(out).all():
             raise ValueError(f"a game must return finite values, however: {out[~np.isfinite(out)][0]}")
         return out if out.ndim == 2 else out[:, None]
@@ -108,8 +110,8 @@ def model_game(
     """The game of one row of any network, in evaluation mode and without gradients.
 
     Args:
-        model: If its `forward` takes `present`, masks are passed as `present`, and the network says what absence is.
-            In any other network every entry of x is a player, and absent entries are set to the baseline.
+        model: If its `forward` takes `present`, it gets the masks and says what absence is. In any other network every
+            entry of x is a player, and absent entries are set to the baseline.
         x: One row: (D,), or with a first axis of length one, (1, D) or (1, C, H, W).
         baseline: In the shape of x, or one that broadcasts to it; zero by default. Only without `present`.
         output: The output to explain; all of them by default.
@@ -153,10 +155,6 @@ def _check_mode(model: nn.Module) -> None:
 
 def whole_number(number: Any, name: str, least: int, why: str = "") -> int:
     """The number, if it is a whole one and large enough."""
-    try:
-        whole = -1 if isinstance(number, bool) else index(number)
-    except TypeError:
-        whole = -1
-    if whole < least:
+    if not isinstance(number, Integral) or isinstance(number, bool) or int(number) < least:
         raise ValueError(f"{name} must be a whole number of at least {least}{why}, however: {name}={number!r}")
-    return whole
+    return int(number)

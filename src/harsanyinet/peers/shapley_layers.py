@@ -9,65 +9,45 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from math import factorial
+from itertools import pairwise
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Generator, Tensor, nn
 
-from harsanyinet.games import all_masks
-from harsanyinet.peers.active_sets import MAX_SET, Sets, check_size
+from harsanyinet.games import all_masks, shapley_of_table
+
+Sets = Sequence[Sequence[int]]
 
 
 @cache
-def _matrix(k: int) -> NDArray[np.float64]:
-    masks = all_masks(k).T  # (k, 2^k)
-    sizes = masks.sum(0)
-    weights = np.array([factorial(s) * factorial(k - s - 1) / factorial(k) for s in range(k)])
-    matrix: NDArray[np.float64] = np.where(masks, weights[sizes - 1], -weights[np.minimum(sizes, k - 1)])
-    return matrix
-
-
 def shapley_matrix(k: int) -> Tensor:
-    """The matrix that turns the values of a game of `k` players on all coalitions into its Shapley values.
+    """The matrix (k, 2^k), float64, from the values of a game on all coalitions to its Shapley values.
 
-    Row i has w(s - 1) at the coalitions of size s with player i, and -w(s) at those without, where
-    w(s) = s! (k - s - 1)! / k!.
-
-    Returns:
-        (k, 2^k) in float64; player i is in the coalition of column c if bit i of c is set.
+    Player i is in the coalition of column c if bit i of c is set. Row i has w(s - 1) at the coalitions of size s with
+    player i, and -w(s) at those without, where w(s) = s! (k - s - 1)! / k!.
 
     Examples:
         >>> shapley_matrix(2).tolist()
         [[-0.5, 0.5, -0.5, 0.5], [-0.5, -0.5, 0.5, 0.5]]
     """
-    check_size(k)
-    return torch.tensor(_matrix(k))
+    return torch.from_numpy(shapley_of_table(np.eye(2**k)))  # the values are linear in the game
 
 
 def coalition_matrix(k: int) -> Tensor:
     """All coalitions of `k` players, (2^k, k) float64 of zeros and ones, in the order of `shapley_matrix`."""
-    check_size(k)
     return torch.tensor(all_masks(k), dtype=torch.float64)
 
 
 def shapley_transform(outputs: Tensor) -> Tensor:
     """Shapley values of functions that were evaluated on all coalitions of their k players.
 
-    The matrix is made in the dtype of the outputs at each call. A stored one would be rounded by `.float()` for good.
+    The matrix is cast to the outputs at each call; a buffer would be rounded by `.float()` for good.
 
     Shape:
         - outputs: (..., 2^k, C), in the order of `coalition_matrix`; returns (..., k, C).
     """
-    n_coalitions = outputs.shape[-2] if outputs.ndim > 1 else 0
-    k = n_coalitions.bit_length() - 1
-    if not 1 <= k <= MAX_SET or n_coalitions != 2**k:
-        shape = tuple(outputs.shape)
-        raise ValueError(
-            f"outputs must have the shape (..., 2^k, C) with k from 1 to {MAX_SET}, however: shape={shape}"
-        )
-    return torch.matmul(shapley_matrix(k).to(outputs), outputs)
+    return shapley_matrix(outputs.shape[-2].bit_length() - 1).to(outputs) @ outputs
 
 
 def uniform(shape: tuple[int, ...], generator: Generator) -> Tensor:
@@ -79,15 +59,7 @@ class ShapleyModules(nn.Module):
     """M multilayer perceptrons with ReLU, each on its own set of s players, evaluated together.
 
     The first linear map is taken once per player, not once per coalition: its value at a mixture is its value at the
-    reference plus the contributions of the players present.
-
-    Args:
-        sets: The players of each module, (M, s).
-        d_in: Channels of a player below.
-        d_out: Channels of a player above.
-        hidden: Hidden widths of each perceptron.
-        constants: Whether the last linear map has a bias. It cancels in every Shapley value.
-        generator: Source of the initial weights.
+    reference plus the contributions of the players present. Arguments as in `ShapleyLayer`, but sets (M, s).
     """
 
     def __init__(
@@ -99,20 +71,12 @@ class ShapleyModules(nn.Module):
         self.widths = (d_in, *hidden, d_out)
         n_modules, size = sets.shape
         self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
-        for step, (below, above) in enumerate(zip(self.widths[:-1], self.widths[1:], strict=True)):
+        for step, (below, above) in enumerate(pairwise(self.widths)):
             shape = (n_modules, size, below, above) if step == 0 else (n_modules, below, above)
             bound = 1 / (size * below if step == 0 else below) ** 0.5
             self.weights.append(nn.Parameter(uniform(shape, generator) * bound))
             if constants or step < len(hidden):  # flat, so that weight decay leaves biases alone
                 self.biases.append(nn.Parameter(uniform((n_modules * above,), generator) * bound))
-
-    @property
-    def multiply_adds(self) -> int:
-        """Multiplications in the matrix products of one row."""
-        (n_modules, size), (d_in, first, *rest) = self.sets.shape, self.widths
-        inner = sum(a * b for a, b in zip((first, *rest)[:-1], rest, strict=True))
-        per_coalition = size * first + inner + size * self.widths[-1]  # mixing, the perceptron, the Shapley transform
-        return int(n_modules * (size * d_in * first + 2**size * per_coalition))
 
     def forward(self, deltas: Tensor, reference: Tensor | None) -> Tensor:
         """Shapley values of all modules: (N, B, C) of N players and (N, C) -> (M, s, B, C')."""
@@ -124,10 +88,6 @@ class ShapleyModules(nn.Module):
         outputs = self._after_first_(mixed.add_(self._at_reference(reference)))  # (M, 2^s * B, C')
         values = shapley_transform(outputs.view(n_modules, 2**size, n_rows * self.widths[-1]))
         return values.view(n_modules, size, n_rows, self.widths[-1])
-
-    def constants(self, reference: Tensor | None) -> Tensor:
-        """The sum of f(r) over all modules, (C',)."""
-        return self._after_first_(self._at_reference(reference).clone()).sum((0, 1))
 
     def totals(self, deltas: Tensor, reference: Tensor | None) -> Tensor:
         """The sum of f(x) over all modules, without the other coalitions: (N, B, C) -> (B, C')."""
@@ -156,14 +116,8 @@ class ShapleyModules(nn.Module):
 class ShapleyLayer(nn.Module):
     """Z_i = the sum of phi_i(f_j) over all modules j whose set holds player i. Modules of equal size run together.
 
-    Args:
-        n_players: N.
-        sets: The players of each module.
-        d_in: Channels of a player below.
-        d_out: Channels of a player above.
-        hidden: Hidden widths of the inner perceptrons.
-        constants: Whether the constants f_j(r) are wanted, that is, whether the last linear maps have a bias.
-        generator: Source of the initial weights.
+    A player has `d_in` channels below and `d_out` above. With `constants` the last linear maps have a bias, which
+    cancels in every Shapley value but not in the f_j(r).
 
     Shape:
         - deltas: (B, N, C), the values below minus their references; reference: (N, C), None for zeros
@@ -171,54 +125,26 @@ class ShapleyLayer(nn.Module):
     """
 
     def __init__(
-        self,
-        n_players: int,
-        sets: Sets,
-        d_in: int,
-        d_out: int,
-        *,
-        hidden: Sequence[int],
-        constants: bool,
-        generator: Generator,
+        self, sets: Sets, d_in: int, d_out: int, *, hidden: Sequence[int], constants: bool, generator: Generator
     ) -> None:
         super().__init__()
-        self.n_players, self.d_in, self.d_out = n_players, d_in, d_out
-        sizes = sorted({len(members) for members in sets})
-        self.groups = nn.ModuleList(
-            ShapleyModules(
-                torch.tensor([list(members) for members in sets if len(members) == size]),
-                d_in,
-                d_out,
-                hidden=hidden,
-                constants=constants,
-                generator=generator,
-            )
-            for size in sizes
-        )
+        self.d_out = d_out
 
-    @property
-    def sets(self) -> list[tuple[int, ...]]:
-        """The active sets, by size."""
-        return [tuple(members) for group in self._groups() for members in group.sets.tolist()]
+        def modules(size: int) -> ShapleyModules:
+            equal = torch.tensor([list(members) for members in sets if len(members) == size])
+            return ShapleyModules(equal, d_in, d_out, hidden=hidden, constants=constants, generator=generator)
 
-    @property
-    def multiply_adds(self) -> int:
-        """Multiplications in the matrix products of one row."""
-        return sum(group.multiply_adds for group in self._groups())
+        self.groups = nn.ModuleList(modules(size) for size in sorted({len(members) for members in sets}))
 
     def forward(self, deltas: Tensor, reference: Tensor | None = None) -> Tensor:  # noqa: D102
         step = self.rows_at_once()
         if not torch.is_grad_enabled() and len(deltas) > step:
             return torch.cat([self(deltas[start : start + step], reference) for start in range(0, len(deltas), step)])
         by_player = deltas.transpose(0, 1)  # (N, B, C)
-        total = deltas.new_zeros(self.n_players, len(deltas), self.d_out)
+        total = deltas.new_zeros(len(by_player), len(deltas), self.d_out)
         for group in self._groups():  # one for each size of set
             total = total.index_add(0, group.sets.flatten(), group(by_player, reference).flatten(0, 1))
         return total.transpose(0, 1)
-
-    def constants(self, reference: Tensor | None = None) -> Tensor:
-        """The sum of f_j(r) over all modules, (C',)."""
-        return torch.stack([group.constants(reference) for group in self._groups()]).sum(0)
 
     def totals(self, deltas: Tensor, reference: Tensor | None = None) -> Tensor:
         """The sum of f_j(x) over all modules, (B, C'): that of all values and constants, at a fraction of the cost."""

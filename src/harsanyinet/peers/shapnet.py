@@ -1,46 +1,94 @@
-"""ShapNets (Wang, Wang, Inouye 2021) for tables: networks whose layers hand on Shapley values. No training."""
+"""ShapNets (Wang, Wang, Inouye 2021) for tables: which columns their modules read, and the networks. No training."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from itertools import combinations, count, pairwise
+from math import comb
 from numbers import Integral
-from typing import ClassVar, Literal, get_args
+from typing import Literal, get_args
 
+import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from torch import Generator, Tensor
 
-from harsanyinet.peers.active_sets import (
-    MAX_SET,
-    Sets,
-    butterfly_sets,
-    check_sets,
-    check_size,
-    default_sets,
-    random_partitions,
-)
-from harsanyinet.peers.shapley_layers import ShapleyLayer
+from harsanyinet.peers.shapley_layers import Sets, ShapleyLayer
 from harsanyinet.peers.shapnet_base import DeepNet, ShallowNet, check_counts, check_widths
 
 Connections = Literal["butterfly", "random"]
+MAX_SET = 10
+"""The largest active set of a module, which costs 2^10 evaluations."""
 
 
-@dataclass(frozen=True)
-class Columns:
-    """Every column of a row is a player, with one channel."""
+def default_sets(n_features: int, *, k: int = 4, max_sets: int = 200, seed: int = 0) -> list[tuple[int, ...]]:
+    """The sets of a shallow ShapNet: all singles, all pairs, and up to `max_sets` different random sets of `k`.
 
-    n_players: int
-    noun: ClassVar[str] = "rows"
+    With fewer features than `k` the large sets hold them all. With `k` below 3 there are none.
+    """
+    sets = [members for size in (1, 2)[:k] for members in combinations(range(n_features), size)]
+    size = min(k, n_features)
+    if size <= 2:
+        return sets
+    if comb(n_features, size) <= max_sets:
+        return [*sets, *combinations(range(n_features), size)]
+    generator = Generator().manual_seed(seed)
+    drawn: dict[tuple[int, ...], None] = {}  # in the order of drawing
+    while len(drawn) < max_sets:
+        drawn[tuple(sorted(torch.randperm(n_features, generator=generator)[:size].tolist()))] = None
+    return [*sets, *drawn]
 
-    @property
-    def row_shape(self) -> tuple[int, ...]:
-        """A row has one column per player."""
-        return (self.n_players,)
 
-    def players(self, rows: Tensor) -> Tensor:
-        """(B, N) -> (B, N, 1)."""
-        return rows[:, :, None]
+def butterfly_sets(n_features: int, n_layers: int, *, k: int = 2) -> list[list[tuple[int, ...]]]:
+    """The sets of each layer in butterfly order: players whose numbers differ in one digit to the base `k`.
+
+    For k = 2 these are the pairs (i, i xor 2^t) of stage t. The number of features is padded to a power of k with dummy
+    players, which stay at their reference in every layer and are left out of the sets, since no module notices them.
+    The stage of the highest digit comes first, and the stages repeat if there are more layers.
+
+    NOTE[DIFF]: no information passes through a dummy. With a power of k features, as many layers as stages let every
+    output see every input; otherwise it takes one more, so that the stage of the highest digit comes twice. With the
+    lowest digit first, 10 features would need 7 layers instead of 5.
+
+    Examples:
+        >>> butterfly_sets(3, 2)
+        [[(0, 2), (1,)], [(0, 1), (2,)]]
+    """
+    n_stages = next(stages for stages in count(1) if k**stages >= n_features)
+    layers = []
+    for layer in range(n_layers):
+        low = k ** ((n_stages - 1 - layer) % n_stages)  # the weight of the digit that varies
+        groups = np.arange(k**n_stages).reshape(-1, k, low).transpose(0, 2, 1).reshape(-1, k)
+        members = [tuple(int(i) for i in group if i < n_features) for group in groups]
+        layers.append([group for group in members if group])
+    return layers
+
+
+def random_partitions(n_features: int, n_layers: int, *, k: int = 4, seed: int = 0) -> list[list[tuple[int, ...]]]:
+    """The sets of each layer: all features in random order, dealt into sets of `k`, the last one perhaps smaller."""
+    generator = Generator().manual_seed(seed)
+    layers = []
+    for _ in range(n_layers):
+        order = torch.randperm(n_features, generator=generator).tolist()
+        layers.append([tuple(sorted(order[start : start + k])) for start in range(0, n_features, k)])
+    return layers
+
+
+def check_size(k: int) -> None:
+    """Refuses a size of sets that no module can have."""
+    if not isinstance(k, Integral) or not 1 <= k <= MAX_SET:
+        raise ValueError(f"k must be an integer from 1 to {MAX_SET}, however: k={k!r}")
+
+
+def check_sets(sets: Sets, n_features: int, k: int) -> None:
+    """Refuses sets that no layer of so many features can have."""
+    if len(sets) == 0:
+        raise ValueError("sets must hold at least one set, however: there is none")
+    for members in sets:
+        if not 1 <= len(members) <= k or len(set(members)) < len(members):
+            raise ValueError(f"sets must hold 1 to {k} different features each, however: {tuple(members)}")
+        if not all(isinstance(i, Integral) and 0 <= i < n_features for i in members):
+            raise ValueError(f"sets must hold features from 0 to {n_features - 1}, however: {tuple(members)}")
 
 
 class ShallowShapNet(ShallowNet):
@@ -89,8 +137,8 @@ class ShallowShapNet(ShallowNet):
             sets = default_sets(n_features, k=k, max_sets=max_sets, seed=seed)
         check_sets(sets, n_features, k)
         generator = Generator().manual_seed(seed)
-        layer = ShapleyLayer(n_features, sets, 1, n_outputs, hidden=hidden, constants=True, generator=generator)
-        super().__init__(Columns(n_features), n_outputs, _as_baseline(baseline, n_features), [layer])
+        layer = ShapleyLayer(sets, 1, n_outputs, hidden=hidden, constants=True, generator=generator)
+        super().__init__(_as_baseline(baseline, n_features), n_outputs, [layer])
 
 
 class DeepShapNet(DeepNet):
@@ -101,8 +149,6 @@ class DeepShapNet(DeepNet):
     features. In deeper layers an absent player is zero, and the constants f_j(0) are dropped.
 
     Args:
-        n_features: Number of columns, each of them a player.
-        n_outputs: K, for example one logit per class.
         channels: Widths between the layers; there is one layer more than widths.
         hidden: Width of the one hidden layer of the inner perceptrons.
         k: Size of the active sets; None for 2 with the butterfly, 4 with random sets, and 10 with sets of your own.
@@ -111,11 +157,9 @@ class DeepShapNet(DeepNet):
         residual: Whether to add the values below a layer to its own, where the widths agree.
         pruned_share: Share of the features, rounded down, whose values become zero after every layer but the last: in
             each row those with the smallest sum of absolute values. A zero stays a zero in the layers above.
-        baseline: The value of a feature that is absent, (n_features,); zero by default.
         seed: For the random sets and the initial weights.
 
-    Shape:
-        - x: (B, n_features); present: (B, n_features) bool, or (n_features,); returns (B, K)
+    Other arguments and shapes as in `ShallowShapNet`.
 
     Examples:
         >>> net = DeepShapNet(8, 2)
@@ -141,38 +185,19 @@ class DeepShapNet(DeepNet):
         check_widths(channels=channels)
         if k is not None:
             check_size(k)
-        widths, generator = (1, *channels, n_outputs), Generator().manual_seed(seed)
+        sets = _sets_of_layers(connections, n_features, len(channels) + 1, k, seed)
+        generator = Generator().manual_seed(seed)
         layers = [
-            ShapleyLayer(n_features, sets, below, above, hidden=(hidden,), constants=False, generator=generator)
-            for sets, below, above in zip(
-                _sets_of_layers(connections, n_features, len(widths) - 1, k, seed), widths[:-1], widths[1:], strict=True
-            )
+            ShapleyLayer(each, below, above, hidden=(hidden,), constants=False, generator=generator)
+            for each, (below, above) in zip(sets, pairwise((1, *channels, n_outputs)), strict=True)
         ]
-        super().__init__(
-            Columns(n_features), n_outputs, _as_baseline(baseline, n_features), layers, residual=residual,
-            pruned_share=pruned_share,
-        )  # fmt: skip
-
-    def reach(self) -> Tensor:
-        """(n_features, n_features) bool: whether the last value of the row's feature can depend on the column's."""
-        reach = torch.eye(self.n_players, dtype=torch.bool)
-        for layer in self.layers:
-            assert isinstance(layer, ShapleyLayer)
-            above = torch.zeros_like(reach)
-            if self.residual and layer.d_in == layer.d_out:
-                above |= reach
-            for members in map(list, layer.sets):
-                above[members] |= reach[members].any(0)
-            reach = above
-        return reach
+        baseline = _as_baseline(baseline, n_features)
+        super().__init__(baseline, n_outputs, layers, residual=residual, pruned_share=pruned_share)
 
 
 def _sets_of_layers(
     connections: Connections | Sequence[Sets], n_features: int, n_layers: int, k: int | None, seed: int
 ) -> Sequence[Sets]:
-    if isinstance(connections, str) and connections not in get_args(Connections):
-        given = f"connections={connections!r}"
-        raise ValueError(f"connections must be one of {get_args(Connections)} or sets per layer, however: {given}")
     layers: Sequence[Sets]
     if connections == "butterfly":
         if k == 1:
@@ -180,6 +205,9 @@ def _sets_of_layers(
         layers = butterfly_sets(n_features, n_layers, k=k or 2)
     elif connections == "random":
         layers = random_partitions(n_features, n_layers, k=k or 4, seed=seed)
+    elif isinstance(connections, str):
+        given = f"connections={connections!r}"
+        raise ValueError(f"connections must be one of {get_args(Connections)} or sets per layer, however: {given}")
     else:
         layers = connections
     if len(layers) != n_layers:
@@ -191,9 +219,8 @@ def _sets_of_layers(
 
 
 def _as_baseline(baseline: ArrayLike | Tensor | None, n_features: int) -> Tensor:
-    if baseline is None:
-        return torch.zeros(n_features, dtype=torch.float64)
-    out = torch.as_tensor(baseline, dtype=torch.float64).detach().clone()
+    given = [0.0] * n_features if baseline is None else baseline
+    out = torch.as_tensor(given, dtype=torch.float64).detach().clone()
     if out.shape != (n_features,) or not bool(out.isfinite().all()):
         raise ValueError(f"baseline must hold {n_features} finite numbers, however: shape {tuple(out.shape)}: {out}")
     return out

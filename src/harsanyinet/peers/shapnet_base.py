@@ -1,8 +1,6 @@
 """What all ShapNets share (Wang, Wang, Inouye 2021): the shallow kind, whose values are exact, and the deep kind.
 
-With one layer the values are exact. With more they are not: a deeper layer takes the vectors below for independent
-players, although each of them already depends on other players. What the players of a row are, columns or cells of an
-image, is said by a `Layout`.
+A deeper layer takes the vectors below for independent players, although each already depends on other players.
 """
 
 from __future__ import annotations
@@ -10,82 +8,47 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from numbers import Integral
-from typing import Literal, Protocol, get_args
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from harsanyinet.networks.base import present_rows
+from harsanyinet.peers.patch_layers import ConvShapleyLayer
+from harsanyinet.peers.shapley_layers import ShapleyLayer
 
 Norm = Literal["l1", "linf"]
+Layer = ShapleyLayer | ConvShapleyLayer
 
 
-def explanation_penalty(values: Tensor, norm: Norm) -> Tensor:
-    """A penalty on explanations, one number per row, to be added to a loss.
+def players_of(rows: Tensor, patch: int) -> Tensor:
+    """The channels of the players: columns (B, N) -> (B, N, 1), or cells of images (B, C, H, W) -> (B, P, C * patch^2).
 
-    `"l1"`, the sum of the absolute values, asks for few features. `"linf"`, the largest absolute value over the
-    features, summed over the outputs, asks for attributions that are spread out.
-
-    Shape:
-        - values: (B, N, K); returns (B,).
+    Cells are squares of pixels, row by row; images are padded with zeros at the bottom and on the right.
     """
-    if norm not in get_args(Norm):
-        raise ValueError(f"norm must be one of {get_args(Norm)}, however: norm={norm!r}")
-    sizes = values.abs()
-    return sizes.sum((1, 2)) if norm == "l1" else sizes.amax(1).sum(1)
-
-
-class Layout(Protocol):
-    """What the players of a row are."""
-
-    @property
-    def n_players(self) -> int:
-        """How many players share the output."""
-
-    @property
-    def row_shape(self) -> tuple[int, ...]:
-        """The shape of one row."""
-
-    @property
-    def noun(self) -> str:
-        """What a row is called."""
-
-    def players(self, rows: Tensor) -> Tensor:
-        """(B, ...) -> (B, N, C)."""
-
-
-class Layer(Protocol):
-    """A layer of Shapley modules: what a network needs of it."""
-
-    @property
-    def multiply_adds(self) -> int:
-        """Multiplications in the matrix products of one row."""
-
-    def __call__(self, deltas: Tensor, reference: Tensor | None = None) -> Tensor:
-        """(B, N, C) -> (B, N, C')."""
-
-    def totals(self, deltas: Tensor, reference: Tensor | None = None) -> Tensor:
-        """The sum of all modules, (B, C')."""
-
-    def constants(self, reference: Tensor | None = None) -> Tensor:
-        """The sum of all modules with everyone absent, (C',)."""
+    if rows.ndim == 2:
+        return rows[:, :, None]
+    below, right = (-length % patch for length in rows.shape[2:])
+    return F.pixel_unshuffle(F.pad(rows, (0, right, 0, below)), patch).flatten(2).transpose(1, 2)
 
 
 class ShapNet(nn.Module, ABC):
     """A network whose output is the sum of the last layer's values, plus a constant.
 
     Args:
-        layout: What the players of a row are.
-        n_outputs: K.
         baseline: The values of a row in which everyone is absent, in the shape of a row, float64.
-        layers: Modules with the methods of `Layer`.
+        n_outputs: K.
+        layers: From the input on.
+        patch: Pixels on a side of a cell, for images.
     """
 
-    def __init__(self, layout: Layout, n_outputs: int, baseline: Tensor, layers: Iterable[nn.Module]) -> None:
+    def __init__(self, baseline: Tensor, n_outputs: int, layers: Iterable[Layer], patch: int = 1) -> None:
         super().__init__()
-        self.layout, self.n_outputs, self.layers = layout, n_outputs, nn.ModuleList(layers)
+        self.n_outputs, self.layers, self.patch = n_outputs, nn.ModuleList(layers), patch
         self.register_buffer("baseline", baseline)  # float64, rounded where it is used
         self.baseline: Tensor
+        self.n_players = players_of(baseline[None], patch).shape[1]
 
     @abstractmethod
     def forward(self, x: Tensor, present: Tensor | None = None) -> Tensor:
@@ -104,31 +67,20 @@ class ShapNet(nn.Module, ABC):
         """The output with every player absent, (K,)."""
         return self.constant().detach()
 
-    @property
-    def n_players(self) -> int:
-        """How many players share the output."""
-        return self.layout.n_players
-
-    @property
-    def n_parameters(self) -> int:
-        """How many numbers are trained."""
-        return sum(p.numel() for p in self.parameters() if p.requires_grad)
-
-    @property
-    def multiply_adds(self) -> int:
-        """Multiplications in the matrix products of one row that is predicted and explained at once.
-
-        The map of the references and the constants are computed once per call and not counted.
-        """
-        return sum(layer.multiply_adds for layer in self.shapley_layers())
-
     def explain_values(self, x: Tensor, present: Tensor | None = None) -> Tensor:
         """The values of the last layer, (B, N, K), which the prediction is the sum of."""
         return self.layer_values(x, present)[-1]
 
     def penalty(self, x: Tensor, norm: Norm = "l1") -> Tensor:
-        """`explanation_penalty` of the explanations of `x`, (B,)."""
-        return explanation_penalty(self.explain_values(x), norm)
+        """A penalty on the explanations of `x`, (B,), to be added to a loss.
+
+        `"l1"`, the sum of the absolute values, asks for few features. `"linf"`, the largest absolute value over the
+        features, summed over the outputs, asks for attributions that are spread out.
+        """
+        if norm not in get_args(Norm):
+            raise ValueError(f"norm must be one of {get_args(Norm)}, however: norm={norm!r}")
+        sizes = self.explain_values(x).abs()
+        return sizes.sum((1, 2)) if norm == "l1" else sizes.amax(1).sum(1)
 
     def shapley_layers(self) -> list[Layer]:
         """The layers, from the input on."""
@@ -136,17 +88,17 @@ class ShapNet(nn.Module, ABC):
 
     def reference(self) -> Tensor:
         """The references of the first layer, (N, C), in the dtype of the weights."""
-        return self.layout.players(self.baseline.to(next(self.parameters()))[None])[0]
+        return players_of(self.baseline.to(next(self.parameters()))[None], self.patch)[0]
 
     def deltas(self, x: Tensor, present: Tensor | None) -> Tensor:
         """The rows minus the baseline, zero where a player is absent, (B, N, C)."""
-        shape, dtype = self.layout.row_shape, next(self.parameters()).dtype
+        shape, dtype = self.baseline.shape, next(self.parameters()).dtype
         if x.shape[1:] != shape or x.ndim == 0:
-            wanted = f"({self.layout.noun}, {', '.join(map(str, shape))})"
-            raise ValueError(f"x must have the shape {wanted}, however: shape={tuple(x.shape)}")
+            wanted = ", ".join(["rows" if len(shape) == 1 else "images", *map(str, shape)])
+            raise ValueError(f"x must have the shape ({wanted}), however: shape={tuple(x.shape)}")
         if x.dtype != dtype:
             raise TypeError(f"x must have the dtype of the network, {dtype}, however: {x.dtype}")
-        deltas = self.layout.players(x - self.baseline.to(x))
+        deltas = players_of(x - self.baseline.to(x), self.patch)
         if present is None:
             return deltas
         return torch.where(present_rows(present, len(x), self.n_players)[:, :, None], deltas, 0.0)
@@ -161,52 +113,36 @@ class ShallowNet(ShapNet):
         return (_sum([layer(deltas, reference) for layer in self.shapley_layers()]),)
 
     def forward(self, x: Tensor, present: Tensor | None = None) -> Tensor:
-        """Predicts, with absent players at their baseline: (B, ...) -> (B, K).
+        """Predicts, with absent players at their baseline: (B, ...) -> (B, K); the sum of the explanation.
 
-        In training mode it adds up the modules themselves, which is the same number up to rounding and spares the 2^k
-        evaluations. In evaluation mode the prediction is the sum of the explanation.
+        In training mode that of the modules themselves, which is as much and spares the 2^k evaluations.
         """
         if not self.training:
             return self.explain_values(x, present).sum(1) + self.constant()
-        deltas, reference = self.deltas(x, present), self.reference()
-        return _sum([layer.totals(deltas, reference) for layer in self.shapley_layers()])
+        return self._totals(self.deltas(x, present), self.reference())
 
     def constant(self) -> Tensor:
         """The sum of all modules with every player absent, (K,)."""
         reference = self.reference()
-        return _sum([layer.constants(reference) for layer in self.shapley_layers()])
+        return self._totals(torch.zeros_like(reference)[None], reference)[0]
+
+    def _totals(self, deltas: Tensor, reference: Tensor) -> Tensor:
+        return _sum([layer.totals(deltas, reference) for layer in self.shapley_layers()])
 
 
 class DeepNet(ShapNet):
     """Layers one above the other, each on the values below. The explanations are not Shapley values.
 
-    They add up to the output (local accuracy), and a player at its baseline gets zero (missingness). Exact they are
-    not: a layer takes the values below for players that come and go one by one, although they come from sets of
-    players. In deeper layers an absent player is zero, and the constants f(0) are dropped.
-
-    Args:
-        layout: What the players of a row are.
-        n_outputs: K.
-        baseline: As in `ShapNet`.
-        layers: As in `ShapNet`.
-        residual: Whether to add the values below a layer to its own, where the widths agree.
-        pruned_share: Share of the players, rounded down, whose values become zero after every layer but the last: in
-            each row those with the smallest sum of absolute values. A zero stays a zero in the layers above.
+    Arguments as in `ShapNet` and `DeepShapNet`.
     """
 
     def __init__(
-        self,
-        layout: Layout,
-        n_outputs: int,
-        baseline: Tensor,
-        layers: Iterable[nn.Module],
-        *,
-        residual: bool,
+        self, baseline: Tensor, n_outputs: int, layers: Iterable[Layer], patch: int = 1, *, residual: bool,
         pruned_share: float = 0.0,
-    ) -> None:
+    ) -> None:  # fmt: skip
         if not 0 <= pruned_share < 1:
             raise ValueError(f"pruned_share must lie in [0, 1), however: pruned_share={pruned_share}")
-        super().__init__(layout, n_outputs, baseline, layers)
+        super().__init__(baseline, n_outputs, layers, patch)
         self.residual, self.pruned_share = residual, pruned_share
 
     def forward(self, x: Tensor, present: Tensor | None = None) -> Tensor:
@@ -215,17 +151,14 @@ class DeepNet(ShapNet):
 
     def layer_values(self, x: Tensor, present: Tensor | None = None) -> tuple[Tensor, ...]:
         """The values of every layer, each (B, N, channels); the last ones are the explanation."""
-        below, values = self.deltas(x, present), []
-        layers = self.shapley_layers()
-        for number, layer in enumerate(layers):
-            above = layer(below, self.reference() if number == 0 else None)
+        layers, values = self.shapley_layers(), [self.deltas(x, present)]
+        for number, layer in enumerate(layers, 1):
+            below = values[-1]
+            above = layer(below, self.reference() if number == 1 else None)
             if self.residual and above.shape == below.shape:
                 above = above + below
-            if number < len(layers) - 1:
-                above = _pruned(above, self.pruned_share)
-            values.append(above)
-            below = above
-        return tuple(values)
+            values.append(_pruned(above, self.pruned_share) if number < len(layers) else above)
+        return tuple(values[1:])
 
     def constant(self) -> Tensor:
         """Zero, (K,): constants are dropped."""

@@ -3,65 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 from numbers import Integral
-from typing import ClassVar
 
 import torch
 from numpy.typing import ArrayLike
-from torch import Generator, Tensor, nn
-from torch.nn import functional as F
+from torch import Generator, Tensor
 
 from harsanyinet.peers.patch_layers import ConvShapleyLayer, patch_sets
 from harsanyinet.peers.shapley_layers import ShapleyLayer
-from harsanyinet.peers.shapnet_base import DeepNet, ShallowNet, check_counts, check_widths
-
-
-@dataclass(frozen=True)
-class Cells:
-    """Squares of pixels are the players, row by row, their pixels and channels their channels."""
-
-    in_channels: int
-    image_size: tuple[int, int]
-    patch: int
-    noun: ClassVar[str] = "images"
-
-    @classmethod
-    def of(cls, in_channels: int, image_size: int | tuple[int, int], patch: int) -> Cells:
-        """Checked; one number stands for both sides of an image."""
-        check_counts(in_channels=in_channels, patch=patch)
-        size = tuple(image_size) if isinstance(image_size, Sequence) else (image_size, image_size)
-        if len(size) != 2 or not all(isinstance(length, Integral) and length >= 1 for length in size):
-            raise ValueError(f"image_size must be one positive integer, or two, however: image_size={image_size!r}")
-        return cls(in_channels, size, patch)
-
-    @property
-    def cells(self) -> tuple[int, int]:
-        """Rows and columns of cells."""
-        height, width = self.image_size
-        return -(-height // self.patch), -(-width // self.patch)
-
-    @property
-    def n_players(self) -> int:
-        """The number of cells."""
-        return prod(self.cells)
-
-    @property
-    def channels(self) -> int:
-        """How many numbers a cell has."""
-        return self.in_channels * self.patch**2
-
-    @property
-    def row_shape(self) -> tuple[int, ...]:
-        """Channels, height and width of an image."""
-        return (self.in_channels, *self.image_size)
-
-    def players(self, images: Tensor) -> Tensor:
-        """Cells row by row, their pixels as channels: (B, C, H, W) -> (B, P, C * patch^2)."""
-        (height, width), (rows, columns) = self.image_size, self.cells
-        padded = F.pad(images, (0, columns * self.patch - width, 0, rows * self.patch - height))
-        return F.pixel_unshuffle(padded, self.patch).flatten(2).transpose(1, 2)
+from harsanyinet.peers.shapnet_base import DeepNet, Layer, ShallowNet, check_counts, check_widths
 
 
 class ShallowConvShapNet(ShallowNet):
@@ -108,57 +60,38 @@ class ShallowConvShapNet(ShallowNet):
         baseline: ArrayLike | Tensor | None = None,
         seed: int = 0,
     ) -> None:
-        layout = Cells.of(in_channels, image_size, patch)
-        check_counts(n_outputs=n_outputs, hidden=hidden)
+        check_counts(in_channels=in_channels, n_outputs=n_outputs, hidden=hidden, patch=patch)
         if len(dilations) == 0:
             raise ValueError("dilations must hold at least one number, however: there is none")
         check_widths(dilations=dilations)
-        generator = Generator().manual_seed(seed)
-        layers: list[nn.Module] = []
-        for dilation in dilations:
-            if shared:
-                gain = 1 / layout.n_players  # the sum over locations, which are alike, starts as a mean
-                layers.append(
-                    ConvShapleyLayer(
-                        layout.cells, dilation, layout.channels, n_outputs, hidden=hidden, constants=True, gain=gain,
-                        generator=generator,
-                    )
-                )  # fmt: skip
-            else:
-                sets = patch_sets(layout.cells, dilation)
-                layers.append(
-                    ShapleyLayer(
-                        layout.n_players, sets, layout.channels, n_outputs, hidden=(hidden,), constants=True,
-                        generator=generator,
-                    )
-                )  # fmt: skip
-        super().__init__(layout, n_outputs, _as_baseline(baseline, layout), layers)
-        self.cells = layout.cells
+        off = _as_baseline(baseline, in_channels, image_size)
+        cells = _cells(off, patch)
+        n_cells, d_in, generator = prod(cells), in_channels * patch**2, Generator().manual_seed(seed)
+
+        def layer(dilation: int) -> Layer:
+            if not shared:
+                sets = patch_sets(cells, dilation)
+                return ShapleyLayer(sets, d_in, n_outputs, hidden=(hidden,), constants=True, generator=generator)
+            gain = 1 / n_cells  # the sum over locations, which are alike, starts as a mean
+            return ConvShapleyLayer(
+                cells, dilation, d_in, n_outputs, hidden=hidden, constants=True, gain=gain, generator=generator
+            )
+
+        super().__init__(off, n_outputs, [layer(dilation) for dilation in dilations], patch)
+        self.cells = cells
 
 
 class DeepConvShapNet(DeepNet):
     """Layers of Shapley modules on 2x2 patches. Its explanations are not Shapley values.
 
-    They add up to the output (local accuracy), and a cell at its baseline gets zero (missingness). Exact they are not:
-    a layer takes the values below for players that come and go one by one, although they come from patches of cells.
-    In deeper layers an absent player is zero, and the constants f(0) are dropped.
+    They add up to the output, and a cell at its baseline gets zero, as in `DeepShapNet`; exact they are not.
 
     Args:
-        in_channels: Channels of an image.
-        image_size: Height and width, or one number for both.
-        n_outputs: K, for example one logit per class.
         channels: Widths between the layers; there is one layer more than widths.
         dilations: Distance between the rows and columns of the patches of each layer.
-        hidden: Width of the one hidden layer of the inner perceptrons.
         residual: Whether to add the values below a layer to its own, where the widths agree.
-        patch: A cell is a square of so many pixels a side. Images are padded with zeros at the bottom and on the right
-            where a side is no multiple of it.
-        baseline: The value of a pixel that is absent: a number, one for each channel, or a whole image (C, H, W); zero
-            by default.
-        seed: For the initial weights.
 
-    Shape:
-        - x: (B, in_channels, H, W); present: (P,) or (B, P) bool; returns (B, K)
+    Other arguments and shapes as in `ShallowConvShapNet`.
 
     Examples:
         >>> net = DeepConvShapNet(1, 28, 10, patch=2)
@@ -180,27 +113,34 @@ class DeepConvShapNet(DeepNet):
         baseline: ArrayLike | Tensor | None = None,
         seed: int = 0,
     ) -> None:
-        layout = Cells.of(in_channels, image_size, patch)
-        check_counts(n_outputs=n_outputs, hidden=hidden)
+        check_counts(in_channels=in_channels, n_outputs=n_outputs, hidden=hidden, patch=patch)
         check_widths(channels=channels, dilations=dilations)
-        widths = (layout.channels, *channels, n_outputs)
-        if len(dilations) != len(widths) - 1:
-            given = f"dilations={dilations!r}"
+        if len(dilations) != len(channels) + 1:
             raise ValueError(
-                f"dilations must hold one number for each of the {len(widths) - 1} layers, however: {given}"
+                f"dilations must hold one number for each of the {len(channels) + 1} layers, however: {dilations=}"
             )
-        generator = Generator().manual_seed(seed)
+        off, generator = _as_baseline(baseline, in_channels, image_size), Generator().manual_seed(seed)
+        cells, widths = _cells(off, patch), pairwise((in_channels * patch**2, *channels, n_outputs))
         layers = [
-            ConvShapleyLayer(layout.cells, dilation, below, above, hidden=hidden, constants=False, generator=generator)
-            for dilation, below, above in zip(dilations, widths[:-1], widths[1:], strict=True)
+            ConvShapleyLayer(cells, dilation, below, above, hidden=hidden, constants=False, generator=generator)
+            for dilation, (below, above) in zip(dilations, widths, strict=True)
         ]
-        super().__init__(layout, n_outputs, _as_baseline(baseline, layout), layers, residual=residual)
-        self.cells = layout.cells
+        super().__init__(off, n_outputs, layers, patch, residual=residual)
+        self.cells = cells
 
 
-def _as_baseline(baseline: ArrayLike | Tensor | None, layout: Cells) -> Tensor:
+def _cells(image: Tensor, patch: int) -> tuple[int, int]:
+    """Rows and columns of cells."""
+    _, height, width = image.shape
+    return -(-height // patch), -(-width // patch)
+
+
+def _as_baseline(baseline: ArrayLike | Tensor | None, in_channels: int, image_size: int | tuple[int, int]) -> Tensor:
     """A number, one for each channel, or an image, as an image (C, H, W) in float64."""
-    shape = layout.row_shape
+    size = tuple(image_size) if isinstance(image_size, Sequence) else (image_size, image_size)
+    if len(size) != 2 or not all(isinstance(length, Integral) and length >= 1 for length in size):
+        raise ValueError(f"image_size must be one positive integer, or two, however: {image_size=}")
+    shape = (in_channels, *size)
     given = torch.as_tensor(0.0 if baseline is None else baseline, dtype=torch.float64).detach()
     if tuple(given.shape) not in ((), shape[:1], shape) or not bool(given.isfinite().all()):
         what = f"shape {tuple(given.shape)}: {given}"

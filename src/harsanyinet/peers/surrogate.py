@@ -13,7 +13,7 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
 from harsanyinet.peers.fast import hold_out, perceptron
-from harsanyinet.training import History, TrainingConfig, fit_module
+from harsanyinet.training import TrainingConfig, fit_module
 
 
 class _Masked(nn.Module):
@@ -37,39 +37,28 @@ class _Masked(nn.Module):
 class Surrogate:
     """A network that imitates a model on rows with absent players, to be the game of `FastSHAP`.
 
-    The full method of the paper needs one where the model cannot take absent players. It plays another game than the
-    model on masked rows: its Shapley values must not be scored against those of a Harsanyi network's own game.
+    FastSHAP needs one where the model cannot take absent players. It plays another game than the model on masked rows:
+    its Shapley values must not be scored against those of a Harsanyi network's own game.
 
     Args:
         model: From rows (B, ...) to raw outputs (B, K).
-        n_players: n.
-        n_outputs: K.
-        network: A module called with rows and the players that are there (B, n) bool, to (B, K). A copy of it is
-            trained. By default a perceptron of the masked rows and the mask.
-        loss: `"kl"`: outputs are logits, of classes or of one event, and KL(model || surrogate) is minimised;
-            `"squared"`: outputs are numbers.
-        link: What the trained surrogate returns for logits: `"log"` the logarithms of probabilities (the logit where
-            there is one output) or `"probability"`, as in the original on tables.
+        network: A module from rows and the players that are there (B, n) bool to (B, K). A copy of it is trained. By
+            default a perceptron of the masked rows and the mask.
+        loss: `"kl"`: KL(model || surrogate) of logits, of classes or of one event; `"squared"`: outputs are numbers.
+        link: What is returned for logits: `"log"` the logarithms of probabilities (the logit where there is one output)
+            or `"probability"`, as in the original on tables.
         baseline: (D,) the values of absent columns in the default network; zero by default.
         columns: The player of each column, for the default network.
-        hidden: Width of the default network.
-        n_hidden: Hidden layers of the default network.
         learning_rate: Of Adam.
-        batch_size: Rows per step.
-        epochs: Most passes over the training rows.
-        patience: Epochs without gain on the validation rows after which to stop.
         seed: Of weights, order and masks.
-        progress: Whether to show a bar once two seconds have passed.
+
+    Other arguments as in `FastSHAP`.
 
     Attributes:
         network_: The trained module.
         history_: Losses, best epoch and seconds.
         rows_: Rows put through the model.
     """
-
-    network_: nn.Module
-    history_: History
-    rows_: int
 
     def __init__(
         self,
@@ -110,26 +99,16 @@ class Surrogate:
             x_validation: Rows to choose the weights on; by default a tenth of the training rows, at most 100.
         """
         split_seed, weight_seed, fit_seed = np.random.SeedSequence(self.seed).generate_state(3).tolist()
-        x = torch.as_tensor(x_train).detach()
-        if x_validation is None:
-            x, held_out = hold_out(x, Generator().manual_seed(split_seed))
-        else:
-            held_out = torch.as_tensor(x_validation).detach()
+        given = None if x_validation is None else torch.as_tensor(x_validation).detach()
+        x, held_out = hold_out(torch.as_tensor(x_train).detach(), given, split_seed)
         with torch.no_grad():
             targets, check_targets = (self.model(rows).view(len(rows), self.n_outputs) for rows in (x, held_out))
         self.rows_ = len(x) + len(held_out)
         network = self._new_network(x, weight_seed)
         self.history_ = fit_module(
-            network,
-            x,
-            targets,
-            loss=self.divergence,
-            config=self.config,
-            validation=(held_out, check_targets),
-            n_players=self.n_players,
-            seed=fit_seed,
-            progress=self.progress,
-        )
+            network, x, targets, loss=self.divergence, config=self.config, validation=(held_out, check_targets),
+            n_players=self.n_players, seed=fit_seed, progress=self.progress,
+        )  # fmt: skip
         self.network_ = network
         return self
 
@@ -162,5 +141,4 @@ class Surrogate:
             return (out - target).square().mean(1)
         if self.n_outputs == 1:  # an event and its opposite
             out, target = F.pad(out, (1, 0)), F.pad(target, (1, 0))
-        log_p, log_q = target.log_softmax(1), out.log_softmax(1)
-        return (log_p.exp() * (log_p - log_q)).sum(1)
+        return F.kl_div(out.log_softmax(1), target.log_softmax(1), reduction="none", log_target=True).sum(1)

@@ -1,8 +1,8 @@
 """Training: one fit loop for any module, its settings and its checkpoints. Needs torch; knows no network.
 
-config: the settings and the learning rate of every step. rows: batches, and masks of absent players. steps: optimizers
-and one epoch. checkpoint: the file of an interrupted training. loop: `fit_module`, which calls them. What a network is
-trained on, and how good it is then, is said elsewhere: in `images`, in experiments, by the user.
+config: settings and learning rates. rows: batches, and masks of absent players. steps: optimizers and one epoch.
+checkpoint: the file of an interrupted training. loop: `fit_module`, which calls them. What a network is trained on, and
+how good it is then, is said elsewhere.
 """
 
 from harsanyinet.extras import need_torch

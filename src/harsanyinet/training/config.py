@@ -24,19 +24,17 @@ class TrainingConfig:
         weight_decay: Decoupled for both optimizers: each step also shrinks the `decayed_parameters` by
             ``learning_rate * weight_decay`` of themselves.
         momentum: For ``"sgd"`` only.
-        beta2: For ``"adamw"`` only: how slowly it forgets the size of gradients.
-        schedule: The learning rate of each step, see `learning_rate_factor`; with ``"plateau"`` that of each epoch, see
-            `plateau_factor`, which needs validation rows and a `patience`.
+        schedule: The learning rate of each step: ``"cosine"`` falls from the top towards zero, ``"onecycle"`` first
+            climbs linearly during a tenth of the steps; ``"plateau"`` halves it after an epoch if more than
+            ``patience // 2`` have brought nothing, and needs validation rows and a `patience`.
         min_learning_rate: Where ``"plateau"`` ends.
         clip_norm: Upper bound on the norm of the gradient, or None.
         apart_rate: Rate of plain SGD steps, under the same schedule, for the parameters that modules name in an
             attribute ``trained_apart``: neither the optimizer nor the clip sees them. None: like all others.
-        patience: Stop after so many epochs without weights worth keeping (see `tolerance`); None to run all epochs.
+        patience: Stop after so many epochs without a new best validation loss; None to run all epochs.
         validation_share: Share of the training rows split off when no validation set is passed.
         masked_share: Chance of a training row to be shown with randomly absent players, and the weight of such rows in
             the validation loss.
-        tolerance: Which weights to keep: those of the last epoch whose validation loss is within this share of the
-            best one until then. Members of an ensemble may well be past their own best.
     """
 
     epochs: int = 100
@@ -45,7 +43,6 @@ class TrainingConfig:
     learning_rate: float = 1e-3
     weight_decay: float = 0.0
     momentum: float = 0.0
-    beta2: float = 0.999
     schedule: Schedule = "constant"
     min_learning_rate: float = 0.0
     clip_norm: float | None = None
@@ -53,7 +50,6 @@ class TrainingConfig:
     patience: int | None = None
     validation_share: float = 0.0
     masked_share: float = 0.0
-    tolerance: float = 0.0
 
     def __post_init__(self) -> None:
         def is_count(value: object) -> bool:
@@ -66,7 +62,6 @@ class TrainingConfig:
             "optimizer": (self.optimizer in get_args(OptimizerName), f"one of {get_args(OptimizerName)}"),
             "learning_rate": (0 < self.learning_rate < math.inf, "positive"),
             "weight_decay": (0 <= self.weight_decay < math.inf, "at least zero"),
-            "beta2": (0 <= self.beta2 < 1, "in [0, 1)"),
             "momentum": (momentum_fits, "in [0, 1), and zero unless optimizer='sgd'"),
             "schedule": (self.schedule in get_args(Schedule), f"one of {get_args(Schedule)}"),
             "min_learning_rate": (0 <= self.min_learning_rate <= self.learning_rate, "between 0 and learning_rate"),
@@ -78,7 +73,6 @@ class TrainingConfig:
             ),
             "validation_share": (0 <= self.validation_share < 1, "in [0, 1)"),
             "masked_share": (0 <= self.masked_share <= 1, "in [0, 1]"),
-            "tolerance": (0 <= self.tolerance < math.inf, "at least zero"),
         }
         for name, (fits, wanted) in expected.items():
             if not fits:
@@ -87,9 +81,9 @@ class TrainingConfig:
 
 @dataclass(frozen=True)
 class History:
-    """What happened in each completed epoch, counted from 0. The weights kept are those of `best_epoch`, if any.
+    """What happened in each completed epoch, counted from 0, and the seconds of all, also before an interruption.
 
-    The seconds are those of all epochs, also of those before an interruption that a checkpoint bridged.
+    The weights kept are those of `best_epoch`, if any.
     """
 
     train_loss: tuple[float, ...]
@@ -99,12 +93,8 @@ class History:
 
 
 def learning_rate_factor(schedule: Schedule, step: int, n_steps: int) -> float:
-    """The learning rate of one step, as a share of the highest one, where it depends on nothing but its number.
-
-    ``"cosine"`` falls from 1 towards zero, which step number `n_steps` would reach; ``"onecycle"`` first climbs
-    linearly during a tenth of the steps.
-    """
-    if schedule in ("constant", "plateau"):
+    """The learning rate of one step, as a share of the highest one, where it depends on nothing but its number."""
+    if schedule == "constant":
         return 1.0
     n_warm = n_steps // 10 if schedule == "onecycle" else 0
     if step < n_warm:
@@ -113,17 +103,10 @@ def learning_rate_factor(schedule: Schedule, step: int, n_steps: int) -> float:
 
 
 def plateau_factor(validation_losses: Sequence[float], patience: int) -> float:
-    """The learning rate after some epochs, as a share of the first: halved whenever more than `patience` bring nothing.
-
-    An epoch brings something if its validation loss is below the best one by a ten-thousandth of it, as in torch's
-    ``ReduceLROnPlateau``.
-    """
+    """The learning rate after some epochs, as a share of the first, as by torch's ``ReduceLROnPlateau``."""
     factor, best, n_bad = 1.0, math.inf, 0
     for loss in validation_losses:
-        if loss < best * (1 - 1e-4):
-            best, n_bad = loss, 0
-        else:
-            n_bad += 1
+        best, n_bad = (loss, 0) if loss < best * (1 - 1e-4) else (best, n_bad + 1)
         if n_bad > patience:
             factor, n_bad = factor / 2, 0
     return factor

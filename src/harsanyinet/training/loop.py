@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from harsanyinet.progress import bar
 from harsanyinet.training.checkpoint import mark_of, read_checkpoint, write_checkpoint
 from harsanyinet.training.config import History, TrainingConfig, rate_of_step
 from harsanyinet.training.rows import Batch, checked_rows, split_off
-from harsanyinet.training.steps import Loss, Step, make_optimizer, mean_loss, step_of, train_epoch, trained_apart
+from harsanyinet.training.steps import Loss, Step, make_optimizer, mean_loss, one_step, train_epoch
 
 Augment = Callable[[Tensor, Generator], Tensor]
 Rows = tuple[Tensor, Tensor] | tuple[Tensor, Tensor, Tensor]
@@ -51,12 +51,11 @@ def fit_module(
         module: Called as ``module(x)``, or as ``module(x, present=mask)`` if ``config.masked_share > 0``.
         x: Inputs, on the device of the module.
         y: Targets.
-        loss: ``loss(outputs, targets)`` gives the loss of each row.
-        step: In place of a loss, where that is more than a function of the outputs: ``step(module, batch)`` gives the
-            loss of each row of a `Batch`.
+        loss: ``loss(outputs, targets)`` gives the loss of each row, (B,).
+        step: In place of a loss that is more than a function of the outputs: ``step(module, batch)`` gives the loss of
+            each row of a `Batch`.
         config: How to train.
-        validation: Rows ``(x, y)`` or ``(x, y, weight)`` to validate on; None to split off
-            ``config.validation_share`` of the rows.
+        validation: Rows ``(x, y)`` or ``(x, y, weight)``; None to split off ``config.validation_share`` of the rows.
         sample_weight: Weights of the rows of `x`, up to a factor. Rows of weight zero are as good as not passed.
         n_players: Columns of the random masks; None for ``x.shape[1]``.
         seed: For the split, the order of the rows, the masks, and what the module itself draws, such as dropout.
@@ -64,7 +63,7 @@ def fit_module(
         on_epoch: Called after each epoch with its number and the module, then in eval mode.
         augment: Called with the inputs of each training batch and a generator to draw from; returns what is trained on.
         checkpoint: A file that is written after each epoch. If it is there, training goes on where it ended, to the
-            same bits as without the interruption. It stays when training is over.
+            same bits. It stays when training is over.
         about: Whatever else a checkpoint belongs to, such as the settings of `augment` and of the loss.
 
     Raises:
@@ -72,7 +71,6 @@ def fit_module(
 
     Shape:
         - x: (B, ...), y: (B, ...), sample_weight: (B,), mask: (B, n_players) bool
-        - loss(outputs, targets): (B,)
 
     Examples:
         >>> x = torch.linspace(-1, 1, 50)[:, None]
@@ -82,11 +80,23 @@ def fit_module(
         >>> round(module.weight.item(), 3)
         3.0
     """
-    step = _one_step(loss, step)
-    n_players = _masked_players(config, x, n_players)
-    *stream_seeds, module_seed, augment_seed = np.random.SeedSequence(seed).generate_state(6).tolist()
-    splitting, shuffling, masking, masking_held_out = (Generator().manual_seed(s) for s in stream_seeds)
-    rows, held_out = _training_and_validation(x, y, sample_weight, validation, config, splitting)
+    step = one_step(loss, step)
+    if n_players is None:
+        n_players = x.shape[1] if x.ndim > 1 else 0
+    if config.masked_share == 0:
+        n_players = 0  # no masks, and the module never sees any
+    elif n_players < 1:
+        raise ValueError(f"n_players must be positive, however: n_players={n_players}")
+    seeds = np.random.SeedSequence(seed).generate_state(6).tolist()  # the fifth is for the module
+    splitting, shuffling, masking, masking_held_out, _, augmenting = (Generator().manual_seed(s) for s in seeds)
+    rows, held_out = checked_rows(x, y, sample_weight), None
+    if validation is not None:
+        held_out = checked_rows(*validation, of="validation ")
+    elif config.validation_share > 0:
+        rows, held_out = split_off(rows, config.validation_share, splitting)
+    elif config.patience is not None:  # a schedule by plateaus has one
+        raise ValueError(f"patience must come with validation rows, however: patience={config.patience} without any")
+    rows = rows._replace(weight=rows.weight / rows.weight.mean())
     checks = []  # the validation batches, whose masks are drawn once
     if held_out is not None:
         order = torch.arange(len(held_out.x))
@@ -95,21 +105,10 @@ def fit_module(
     if checkpoint is not None:
         check_place(checkpoint)
         mark = mark_of(config, seed, rows, module, about)
-    training = _Training(
-        module,
-        rows,
-        checks,
-        step,
-        config,
-        n_players,
-        augment,
-        shuffling,
-        masking,
-        Generator().manual_seed(augment_seed),
-    )
+    training = _Training(module, rows, checks, step, config, n_players, augment, [shuffling, masking, augmenting])
     devices = range(torch.cuda.device_count())
     with torch.random.fork_rng(devices), bar("training", training.n_steps, unit="step", progress=progress) as shown:
-        torch.manual_seed(module_seed)
+        torch.manual_seed(seeds[4])
         if checkpoint is not None and checkpoint.exists():
             training.go_on(read_checkpoint(checkpoint, mark))
             shown.initial = shown.n = training.n_steps_done  # old steps say nothing about the time left
@@ -122,49 +121,16 @@ def fit_module(
                     write_checkpoint(checkpoint, {"mark": mark, **training.state()})
                 if on_epoch is not None:
                     on_epoch(epoch, module.eval())
-            training.check_end()
+            if training.best_epoch < 0:
+                last = training.losses[-1][1]
+                raise FloatingPointError(f"validation loss must be finite, however: it was {last} to the end")
         except (FloatingPointError, KeyboardInterrupt):
             module.load_state_dict(training.kept)
             raise
         finally:
-            training.tidy_up()
+            module.eval()
+            module.zero_grad()
     return training.history()
-
-
-def _one_step(loss: Loss | None, step: Step | None) -> Step:
-    """The step that was given, or the usual one with the loss that was given."""
-    if loss is not None and step is None:
-        return step_of(loss)
-    if loss is None and step is not None:
-        return step
-    raise TypeError(f"fit_module takes a loss or a step, however: {'neither' if loss is None else 'both'} given")
-
-
-def _masked_players(config: TrainingConfig, x: Tensor, n_players: int | None) -> int:
-    """How many columns masks have; none where no row is masked, and then the module never sees them."""
-    if config.masked_share == 0:
-        return 0
-    if n_players is None:
-        n_players = x.shape[1] if x.ndim > 1 else 0
-    if n_players < 1:
-        raise ValueError(f"n_players must be positive, however: n_players={n_players}")
-    return n_players
-
-
-def _training_and_validation(
-    x: Tensor, y: Tensor, sample_weight: Tensor | None, validation: Rows | None, config: TrainingConfig,
-    splitting: Generator,
-) -> tuple[Batch, Batch | None]:  # fmt: skip
-    """The rows to train on, whose weights are one on average, and those to validate on, if any."""
-    rows, held_out = checked_rows(x, y, sample_weight), None
-    if validation is not None:
-        held_x, held_y, *held_weight = validation
-        held_out = checked_rows(held_x, held_y, held_weight[0] if held_weight else None, of="validation ")
-    elif config.validation_share > 0:
-        rows, held_out = split_off(rows, config.validation_share, splitting)
-    elif config.patience is not None:  # a schedule by plateaus has one
-        raise ValueError(f"patience must come with validation rows, however: patience={config.patience} without any")
-    return rows._replace(weight=rows.weight / rows.weight.mean()), held_out
 
 
 class _Training:
@@ -172,11 +138,12 @@ class _Training:
 
     def __init__(
         self, module: nn.Module, rows: Batch, checks: list[Batch], step: Step, config: TrainingConfig, n_players: int,
-        augment: Augment | None, shuffling: Generator, masking: Generator, augmenting: Generator,
+        augment: Augment | None, streams: list[Generator],
     ) -> None:  # fmt: skip
         self.module, self.rows, self.checks, self.step, self.config = module, rows, checks, step, config
         self.n_players, self.augment = n_players, augment
-        self.shuffling, self.masking, self.augmenting = shuffling, masking, augmenting
+        self.shuffling, self.masking, self.augmenting = streams
+        self.streams = [*streams, torch.default_generator]
         self.started = time.perf_counter()
         self.n_used, size = len(rows.x), config.batch_size
         if self.n_used > size and self.n_used % size == 1:
@@ -193,82 +160,59 @@ class _Training:
     @property
     def over(self) -> bool:
         epoch, patience = len(self.losses), self.config.patience
-        stopped = patience is not None and epoch > 0 and epoch - 1 - self.best_epoch >= patience
-        return stopped or epoch >= self.config.epochs
+        return epoch >= self.config.epochs or (patience is not None and epoch > self.best_epoch + patience)
 
     def run_epoch(self, shown: Any) -> None:
-        """Trains and validates; keeps the weights if they are worth it."""
-        epoch, config, share = len(self.losses), self.config, self.config.masked_share
-        order = torch.randperm(len(self.rows.x), generator=self.shuffling)[: self.n_used]
-        batches = self.rows.batches(order, config.batch_size, self.n_players, self.masking, share)
-        augment = self.augment
-        if augment is not None:
-            batches = (batch._replace(x=augment(batch.x, self.augmenting)) for batch in batches)
+        """Trains and validates; keeps the weights if they are the best."""
+        epoch, config = len(self.losses), self.config
         rates = (rate_of_step(config, n, self.n_steps, self.losses) for n in range(self.n_steps_done, self.n_steps))
-        trained = train_epoch(self.module, _counted(batches, shown), self.step, config, self.optimizer, rates)
+        trained = train_epoch(self.module, self._batches(shown), self.step, config, self.optimizer, rates)
         if not math.isfinite(trained):
             raise FloatingPointError(
                 f"training diverged in epoch {epoch}, try a smaller learning_rate or a clip_norm, however: "
                 f"loss={trained}, learning_rate={config.learning_rate}, clip_norm={config.clip_norm}"
             )
+        share = config.masked_share
         validated = mean_loss(self.module.eval(), self.checks, self.step, share) if self.checks else math.nan
         self.losses.append((trained, validated))
-        if validated < _bound(self.best_loss, config.tolerance) or not self.checks:
+        if not self.checks or validated < self.best_loss:
             self.kept, self.best_epoch = copy.deepcopy(self.module.state_dict()), epoch
-            self.best_loss = min(self.best_loss, validated)
+            self.best_loss = validated
         both = {"train": trained, "validation": validated} if self.checks else {"train": trained}
         shown.set_postfix(both, refresh=False)
 
-    def check_end(self) -> None:
-        """Refuses a training in which no weights were worth keeping."""
-        if self.best_epoch < 0:
-            raise FloatingPointError(f"validation loss must be finite, however: it was {self.losses[-1][1]} to the end")
-
-    @property
-    def _streams(self) -> tuple[Generator, ...]:
-        return self.shuffling, self.masking, self.augmenting, torch.default_generator
+    def _batches(self, shown: Any) -> Iterator[Batch]:
+        """The batches of an epoch, counted as they are taken."""
+        order = torch.randperm(len(self.rows.x), generator=self.shuffling)[: self.n_used]
+        size, share = self.config.batch_size, self.config.masked_share
+        for batch in self.rows.batches(order, size, self.n_players, self.masking, share):
+            yield batch if self.augment is None else batch._replace(x=self.augment(batch.x, self.augmenting))
+            shown.update()
 
     def state(self) -> dict[str, Any]:
         """All that a checkpoint has to hold."""
         return {
             "losses": self.losses, "kept": self.kept, "best_epoch": self.best_epoch, "best_loss": self.best_loss,
             "module": self.module.state_dict(), "optimizer": self.optimizer.state_dict(),
-            "streams": [stream.get_state() for stream in self._streams],
+            "streams": [stream.get_state() for stream in self.streams],
             "seconds": time.perf_counter() - self.started,
         }  # fmt: skip
 
     def go_on(self, state: dict[str, Any]) -> None:
         """From what `state` returned."""
         self.started -= state["seconds"]
-        self.losses, self.best_epoch, self.best_loss = state["losses"], state["best_epoch"], state["best_loss"]
-        self.kept = state["kept"]
+        self.losses, self.kept = state["losses"], state["kept"]
+        self.best_epoch, self.best_loss = state["best_epoch"], state["best_loss"]
         self.module.load_state_dict(state["module"])
         self.optimizer.load_state_dict(state["optimizer"])
-        for stream, stored in zip(self._streams, state["streams"], strict=True):
+        for stream, stored in zip(self.streams, state["streams"], strict=True):
             stream.set_state(stored)
-
-    def tidy_up(self) -> None:
-        """Leaves the module in eval mode, and no gradients."""
-        self.module.eval()
-        self.optimizer.zero_grad()
-        for p in trained_apart(self.module, self.config):
-            p.grad = None
 
     def history(self) -> History:
         """The end: puts the best weights back where there were rows to validate on."""
-        best = self.best_epoch if self.checks and self.best_epoch >= 0 else None
-        if best is not None:
-            self.module.load_state_dict(self.kept)
-        train, validated = tuple(a for a, _ in self.losses), tuple(b for _, b in self.losses if self.checks)
-        return History(train, validated, best, seconds=time.perf_counter() - self.started)
-
-
-def _bound(best_loss: float, tolerance: float) -> float:
-    """A loss below it is as good as the best one, also where losses are negative."""
-    return best_loss + tolerance * abs(best_loss) if math.isfinite(best_loss) else best_loss
-
-
-def _counted(batches: Iterable[Batch], shown: Any) -> Iterator[Batch]:
-    for batch in batches:
-        yield batch
-        shown.update()
+        seconds = time.perf_counter() - self.started
+        train, validated = zip(*self.losses, strict=True)
+        if not self.checks:
+            return History(train, (), None, seconds)
+        self.module.load_state_dict(self.kept)
+        return History(train, validated, self.best_epoch, seconds)

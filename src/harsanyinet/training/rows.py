@@ -16,19 +16,12 @@ def draw_masks(n_rows: int, n_players: int, generator: Generator) -> Tensor:
 
 
 class Batch(NamedTuple):
-    """Rows to compute a loss of.
+    """Rows to compute a loss of."""
 
-    Attributes:
-        x: (B, ...) inputs.
-        y: (B, ...) targets.
-        weight: (B,) float64, on the CPU.
-        present: (B, n_players) bool, drawn anew for each training batch; None where every player is there.
-    """
-
-    x: Tensor
-    y: Tensor
-    weight: Tensor
-    present: Tensor | None = None
+    x: Tensor  # (B, ...) inputs
+    y: Tensor  # (B, ...) targets
+    weight: Tensor  # (B,) float64, on the CPU
+    present: Tensor | None = None  # (B, n_players) bool, new for each training batch; None where every player is there
 
     def take(self, index: Tensor) -> Batch:
         """Some of the rows, with all players."""
@@ -49,7 +42,7 @@ class Batch(NamedTuple):
             yield batch._replace(present=present.to(batch.x.device))
 
 
-def checked_rows(x: Tensor, y: Tensor, sample_weight: Tensor | None = None, of: str = "") -> Batch:
+def checked_rows(x: Tensor, y: Tensor, sample_weight: Tensor | None = None, *, of: str = "") -> Batch:
     """The rows that count: those of weight zero are dropped, so that they reach neither the loss nor a batch norm."""
     if len(x) == 0:
         raise ValueError(f"{of}x must have at least one row, however: x.shape={tuple(x.shape)}")

@@ -17,51 +17,40 @@ Step = Callable[[nn.Module, Batch], Tensor]
 """The loss of each row of a batch, (B,). The module is in training mode, or in eval mode where rows are validated."""
 
 
-def step_of(loss: Loss) -> Step:
-    """The usual step: a loss of the module's outputs."""
+def one_step(loss: Loss | None, step: Step | None) -> Step:
+    """The step that was given, or the usual one: a loss of the module's outputs."""
+    if step is not None and loss is None:
+        return step
+    if loss is None or step is not None:
+        raise TypeError(f"fit_module takes a loss or a step, however: {'neither' if loss is None else 'both'} given")
 
-    def step(module: nn.Module, batch: Batch) -> Tensor:
+    def usual(module: nn.Module, batch: Batch) -> Tensor:
         out = module(batch.x) if batch.present is None else module(batch.x, present=batch.present)
         return loss(out, batch.y)
 
-    return step
+    return usual
 
 
 def _row_losses(module: nn.Module, rows: Batch, step: Step) -> Tensor:
-    """The loss of each row, (B,)."""
     losses = step(module, rows)
     if losses.shape != (len(rows.y),):
         raise ValueError(f"loss must return one value per row, {(len(rows.y),)}, however: shape={tuple(losses.shape)}")
     return losses
 
 
+def _named(module: nn.Module, attribute: str) -> set[int]:
+    """The ids of the parameters that modules name in an attribute of theirs."""
+    return {id(getattr(part, name)) for part in module.modules() for name in getattr(part, attribute, ())}
+
+
 def decayed_parameters(module: nn.Module) -> list[nn.Parameter]:
     """The trainable parameters that weight decay reaches: matrices and higher that no module exempts.
 
-    Biases and scales only shift and stretch, so that shrinking them does not regularise. A module exempts parameters
-    of its own by naming them in an attribute ``no_weight_decay``: child logits that choose by their sign, say, would
-    only be pulled to the point where the choice flips.
+    Biases and scales only shift and stretch, so that shrinking them does not regularise. A module exempts parameters by
+    an attribute ``no_weight_decay``: child logits, which choose by their sign, would be pulled to where it flips.
     """
-    exempt = {id(getattr(part, name)) for part in module.modules() for name in getattr(part, "no_weight_decay", ())}
+    exempt = _named(module, "no_weight_decay")
     return [p for p in module.parameters() if p.requires_grad and p.ndim >= 2 and id(p) not in exempt]
-
-
-def _by_rate(module: nn.Module, parameters: list[nn.Parameter]) -> dict[float, list[nn.Parameter]]:
-    """Parameters by their share of the learning rate.
-
-    Adam moves every parameter by about the learning rate, whatever its gradient. A module says in an attribute
-    ``rate_shares``, by name, which of its own parameters are to move by a part of that: child logits that start near
-    the point where the choice flips would flip at every step.
-    """
-    shares = {
-        id(getattr(part, name)): share
-        for part in module.modules()
-        for name, share in getattr(part, "rate_shares", {}).items()
-    }
-    groups: dict[float, list[nn.Parameter]] = {}
-    for parameter in parameters:
-        groups.setdefault(shares.get(id(parameter), 1.0), []).append(parameter)
-    return groups
 
 
 def trained_apart(module: nn.Module, config: TrainingConfig) -> list[nn.Parameter]:
@@ -69,22 +58,33 @@ def trained_apart(module: nn.Module, config: TrainingConfig) -> list[nn.Paramete
 
     Child logits, whose gradient is beta times as steep: under one clip for all it would shrink every other gradient.
     """
-    if config.apart_rate is None:
-        return []
-    named = {id(getattr(part, name)) for part in module.modules() for name in getattr(part, "trained_apart", ())}
+    named = set() if config.apart_rate is None else _named(module, "trained_apart")
     return [p for p in module.parameters() if p.requires_grad and id(p) in named]
 
 
 def make_optimizer(module: nn.Module, config: TrainingConfig) -> Optimizer:
-    """Of all parameters but those that take steps of their own. Weight decay is left to `train_epoch`."""
+    """Of all parameters but those that take steps of their own. Weight decay is left to `train_epoch`.
+
+    Adam moves every parameter by about the learning rate, whatever its gradient. A module says in an attribute
+    ``rate_shares``, by name, which of its parameters move by a part of that: child logits that start near the point
+    where the choice flips would flip at every step.
+    """
     apart = {id(p) for p in trained_apart(module, config)}
-    trainable = [p for p in module.parameters() if p.requires_grad and id(p) not in apart]
-    if not trainable:
+    moved = [p for p in module.parameters() if p.requires_grad and id(p) not in apart]
+    if not moved:
         raise ValueError("module must have a parameter that requires a gradient, however: it has none")
-    if config.optimizer == "adamw":
-        groups = [{"params": list(params), "share": share} for share, params in _by_rate(module, trainable).items()]
-        return AdamW(groups, lr=config.learning_rate, betas=(0.9, config.beta2), weight_decay=0.0, fused=True)
-    return SGD(trainable, lr=config.learning_rate, momentum=config.momentum)
+    if config.optimizer == "sgd":
+        return SGD(moved, lr=config.learning_rate, momentum=config.momentum)
+    shares = {
+        id(getattr(part, name)): share
+        for part in module.modules()
+        for name, share in getattr(part, "rate_shares", {}).items()
+    }
+    groups: dict[float, list[nn.Parameter]] = {}
+    for p in moved:
+        groups.setdefault(shares.get(id(p), 1.0), []).append(p)
+    by_share = [{"params": params, "share": share} for share, params in groups.items()]
+    return AdamW(by_share, lr=config.learning_rate, weight_decay=0.0, fused=True)
 
 
 def train_epoch(
@@ -97,7 +97,7 @@ def train_epoch(
 ) -> float:
     """One step per batch. The mean loss, or else the first one that is not finite, or NaN if a weight is not."""
     groups, decayed = optimizer.param_groups, decayed_parameters(module)
-    parameters, apart = [p for group in groups for p in group["params"]], trained_apart(module, config)
+    clipped, apart = [p for group in groups for p in group["params"]], trained_apart(module, config)
     total, n_rows = 0.0, 0
     module.train()
     for batch in batches:
@@ -105,15 +105,14 @@ def train_epoch(
         mean = (losses * batch.weight.to(losses)).mean()
         if not math.isfinite(value := mean.item()):
             return value
-        optimizer.zero_grad()
-        for p in apart:
+        for p in [*clipped, *apart]:
             p.grad = None
         torch.autograd.backward(mean)
         rate = next(rates)
         for group in groups:
             group["lr"] = rate * group.get("share", 1.0)
         if config.clip_norm is not None:
-            nn.utils.clip_grad_norm_(parameters, config.clip_norm)
+            nn.utils.clip_grad_norm_(clipped, config.clip_norm)
         if config.weight_decay > 0:  # here, since that of torch's SGD is not decoupled
             for p in decayed:
                 if p.grad is not None:
@@ -123,7 +122,7 @@ def train_epoch(
             if p.grad is not None:
                 p.data.sub_(p.grad, alpha=rate / config.learning_rate * (config.apart_rate or 0.0))
         total, n_rows = total + value * len(losses), n_rows + len(losses)
-    return total / n_rows if all(bool(p.isfinite().all()) for p in [*parameters, *apart]) else math.nan
+    return total / n_rows if all(bool(p.isfinite().all()) for p in [*clipped, *apart]) else math.nan
 
 
 def mean_loss(module: nn.Module, batches: list[Batch], step: Step, masked_share: float) -> float:
