@@ -11,7 +11,7 @@ import numpy as np
 
 from harsanyinet.images.conv_blocks import StemName, TauGradient
 from harsanyinet.networks.gates import SoftAnd
-from harsanyinet.networks.settings import Gate, at_least_one, one_of, positive, settle
+from harsanyinet.networks.settings import Gate, at_least_one, one_of, positive, settle, settle_types
 
 Children = Literal["location", "group"]
 Readout = Literal["cell", "shared"]
@@ -53,18 +53,14 @@ class CNNSettings:
                 f"image_size must be one number, or height and width, however: image_size={self.image_size}"
             )
         height, width = map(index, np.broadcast_to(np.asarray(self.image_size), 2).tolist())
-        at_least_one(in_channels=self.in_channels, n_outputs=self.n_outputs, n_blocks=self.n_blocks, groups=self.groups)
-        whole = ("in_channels", "n_outputs", "n_blocks", "groups", "seed", "patch")
-        settle(self, **{name: index(getattr(self, name)) for name in whole}, image_size=(height, width))
+        settle_types(self)
+        settle(self, image_size=(height, width))
+        for name in ("in_channels", "n_outputs", "n_blocks", "groups", "patch", "rank"):
+            at_least_one(**{name: getattr(self, name)})
+        at_least_one(height=height, width=width)
         self._settle_lists()
-        at_least_one(height=height, width=width, patch=self.patch, **({} if self.rank is None else {"rank": self.rank}))
         settle(self, children=self.children or ("location" if self.gate == "activation" else "group"))
-        settle(self, **{name: float(getattr(self, name)) for name in ("beta", "gamma", "gate_floor")})
-        one_of(Gate, gate=self.gate)
-        one_of(Children, children=str(self.children))
-        one_of(SoftAnd, soft_and=self.soft_and)
-        one_of(TauGradient, tau_gradient=self.tau_gradient)
-        one_of(Readout, readout=self.readout)
+        one_of(Children, children=self.children)
         self._check_children()
         if self.stem == "patch" and (height % self.patch or width % self.patch):
             raise ValueError(

@@ -183,10 +183,7 @@ class _MaskedConvolution(torch.autograd.Function):
 def masked_convolution(z: Tensor, weight: Tensor, sigma: Tensor) -> Tensor:
     """(B, H, W, C) -> (B, H, W, C'): every location sees those of its neighbours that sigma (H, W, 9) names.
 
-    Args:
-        z: Channels last.
-        weight: (C', 9 C), neighbours row by row.
-        sigma: Zeros and ones.
+    The weight is (C', 9 C), neighbours row by row.
     """
     out: Tensor = _MaskedConvolution.apply(z, weight, sigma)  # type: ignore[no-untyped-call]
     return out
@@ -195,10 +192,12 @@ def masked_convolution(z: Tensor, weight: Tensor, sigma: Tensor) -> Tensor:
 class _NeighbourAnd(torch.autograd.Function):
     """The soft AND over the children among nine neighbours, with the gradient of the paper's product over all nine.
 
-    Sigma stands twice in a factor, f = selected tanh(inner a) + 1 - selected. With t = tanh(a), of a child:
-    df/d inner = a (1 - t^2), df/d selected = t - 1; of any other: 0 and -1, whatever its a. With `log_sum` the gate is
-    exp(sum of selected log(tanh(inner a) + 1e-30)), the same number: df/d selected over f is then the logarithm itself.
-    A dead gate passes nothing on: above it is ReLU'(0) = 0.
+    From a, gamma times the sum of absolute channels of each cell (B, H, W), and Sigma (H, W, 9), which stands twice in
+    a factor, f = selected tanh(inner a) + 1 - selected: the same numbers, with gradients of their own. With
+    t = tanh(a), of a child: df/d inner = a (1 - t^2), df/d selected = t - 1; of any other: 0 and -1, whatever its a.
+    With `log_sum` the gate is exp(sum of selected log(tanh(inner a) + 1e-30)), the same number: df/d selected over f is
+    then the logarithm itself. A dead gate passes nothing on: above it is ReLU'(0) = 0. A gate up to `floor` is zero,
+    which depends on the unit's own children only, so that the unit stays exact.
     """
 
     @staticmethod
@@ -241,29 +240,6 @@ def _gathered(cells: Tensor) -> Tensor:
     return neighbours(cells[..., None])[..., 0]
 
 
-def neighbour_and(
-    size: Tensor,
-    inner: Tensor,
-    selected: Tensor | None = None,
-    mode: SoftAnd = "geometric",
-    floor: float = 0.0,
-    log_sum: bool = False,
-) -> Tensor:
-    """(B, H, W) -> (B, H, W): the product of tanh(size) over the children (H, W, 9), or its root.
-
-    Args:
-        size: gamma times the sum of absolute channels of each cell.
-        inner: Sigma inside the tanh.
-        selected: Sigma before it; the same if left out. Both hold the same numbers and may differ in their gradient.
-        mode: Root or product.
-        floor: A gate up to this is zero. It depends on the unit's own children only, so that the unit stays exact.
-        log_sum: Whether `selected` gets the gradient of a sum of logarithms instead of that of the product.
-    """
-    selected = inner if selected is None else selected
-    gate: Tensor = _NeighbourAnd.apply(size, inner, selected, mode, floor, log_sum)  # type: ignore[no-untyped-call]
-    return gate
-
-
 # Blocks -----------------------------------------------------------------------------------------------------------
 
 
@@ -275,11 +251,10 @@ class LocationBlock(nn.Module):
     (z of the same cell + activation(batch norm(masked convolution))), the centre always a child.
 
     Shape:
-        - z: (B, H, W, C) and the presence of its cells (B, H, W) or None; returns the same of the block.
+        - z: (B, H, W, C) and the presence of its cells (B, H, W, 1) or None; returns the same of the block.
     """
 
-    no_weight_decay = ("tau",)
-    trained_apart = ("tau",)
+    no_weight_decay = trained_apart = ("tau",)
     rate_shares: ClassVar = {"tau": 0.01}
 
     def __init__(
@@ -304,8 +279,7 @@ class LocationBlock(nn.Module):
         """(H W, 9) bool."""
         chosen = self.tau.detach() > 0
         if self.gate == "presence":
-            chosen = chosen.clone()
-            chosen[..., _CENTRE] = True
+            chosen = _with_centre(chosen)
         return (chosen & (self.inside > 0)).flatten(0, 1)
 
     def parts(self, z: Tensor) -> tuple[Tensor, Tensor]:
@@ -314,38 +288,36 @@ class LocationBlock(nn.Module):
         NOTE[DIFF]: `tau_gradient="code"` is what the authors' code does and the paper does not say: beta acts on the
         sum and inside the tanh, the AND's own selection has beta = 1 and the gradient of a sum of logarithms.
         """
-        there = self.inside.to(z.dtype)
-        sigma, selected, log_sum = select_children(self.tau, self.beta) * there, None, self.tau_gradient == "code"
-        if log_sum:
-            selected = select_children(self.tau, 1.0) * there
+        there, log_sum = self.inside.to(z.dtype), self.tau_gradient == "code"
+        sigma = select_children(self.tau, self.beta) * there
+        selected = select_children(self.tau, 1.0) * there if log_sum else sigma
         size = self.gamma * z.abs().sum(-1, dtype=self.tau.dtype)
-        gate = neighbour_and(size, sigma, selected, self.mode, self.gate_floor, log_sum)
+        settings = (self.mode, self.gate_floor, log_sum)
+        gate: Tensor = _NeighbourAnd.apply(size, sigma, selected, *settings)  # type: ignore[no-untyped-call]
         return masked_convolution(z, self.weight, sigma), gate
 
     def forward(self, z: Tensor, present: Tensor | None) -> tuple[Tensor, Tensor | None]:  # noqa: D102
         if self.gate == "activation":
             total, gate = self.parts(z)
             return (total * gate[..., None]).relu(), None
-        sigma = select_children(self.tau, self.beta) * self.inside.to(z.dtype)
-        centre = torch.zeros_like(sigma)
-        centre[..., _CENTRE] = 1.0
-        sigma = torch.maximum(sigma, centre)
+        sigma = _with_centre(select_children(self.tau, self.beta) * self.inside.to(z.dtype))
         assert self.norm is not None
-        out = _normed(self.norm, masked_convolution(z, self.weight, sigma)).relu_()
+        out = self.norm(masked_convolution(z, self.weight, sigma).permute(0, 3, 1, 2)).permute(0, 2, 3, 1).relu_()
         if self.residual:
             out = out + z
         if present is None:
             return out, None
         with torch.no_grad():
-            near = neighbours(present[..., None].to(z.dtype), 1.0)[..., 0]
-            present = ((1 - near) * sigma).sum(-1) == 0
-        return torch.where(present[..., None], out, 0.0), present
+            near = neighbours(present.to(z.dtype), 1.0)[..., 0]
+            present = (((1 - near) * sigma).sum(-1) == 0)[..., None]
+        return torch.where(present, out, 0.0), present
 
 
-def _normed(norm: nn.BatchNorm2d, z: Tensor) -> Tensor:
-    """Batch normalisation of a map with channels last."""
-    out: Tensor = norm(z.permute(0, 3, 1, 2))
-    return out.permute(0, 2, 3, 1)
+def _with_centre(sigma: Tensor) -> Tensor:
+    """(..., 9) of zeros and ones, with a cell always among its own children."""
+    centre = torch.zeros_like(sigma)
+    centre[..., _CENTRE] = 1
+    return torch.maximum(sigma, centre)
 
 
 def _rectangles(groups: int, stride: int, generator: Draws) -> Tensor:
@@ -377,11 +349,10 @@ class GroupBlock(nn.Module):
     child, so that a block may add to what it reads. With a stride of 2 a unit stands for four cells below.
 
     Shape:
-        - z: (B, C, H, W), channels last in memory, and presence (B, G, H, W), (B, 1, H, W) of z0, or None.
+        - z: (B, H, W, C) and presence (B, H, W, G), (B, H, W, 1) of z0, or None; returns the same of the block.
     """
 
-    no_weight_decay = ("tau",)
-    trained_apart = ("tau",)
+    no_weight_decay = trained_apart = ("tau",)
 
     def __init__(
         self, c_in: int, c_out: int, *, groups: int, first: bool, stride: int, beta: float, learned: bool,
@@ -401,25 +372,18 @@ class GroupBlock(nn.Module):
 
     def child_mask(self) -> Tensor:
         """(G, 9) bool, before the border."""
-        chosen = self.tau.detach() > 0
-        chosen[:, _CENTRE] = True
-        return chosen
+        return _with_centre(self.tau.detach() > 0)
 
     def forward(self, z: Tensor, present: Tensor | None) -> tuple[Tensor, Tensor | None]:  # noqa: D102
-        sigma = select_children(self.tau, self.beta)
-        centre = torch.zeros_like(sigma)
-        centre[:, _CENTRE] = 1.0
-        sigma = torch.maximum(sigma, centre)
+        sigma = _with_centre(select_children(self.tau, self.beta))
         kernel = self.weight * sigma.repeat_interleave(len(self.weight) // self.groups, 0).view(-1, 1, 3, 3)
         read: dict[str, Any] = {"stride": self.stride, "padding": 1, "groups": 1 if self.first else self.groups}
-        out = self.norm(F.conv2d(z, kernel, **read)).relu_()
+        out = self.norm(F.conv2d(z.permute(0, 3, 1, 2), kernel, **read)).permute(0, 2, 3, 1).relu_()
         if self.residual:
             out = out + z
         if present is None:
             return out, None
         with torch.no_grad():
-            stencil = sigma.view(-1, 1, 3, 3)
-            n_absent = F.conv2d((~present).to(z.dtype), stencil, **read)  # what lies outside is not absent
-            present = n_absent < 0.5  # (B, G, H, W)
-        per_group = out.shape[1] // self.groups
-        return torch.where(present.repeat_interleave(per_group, 1), out, 0.0), present
+            absent = (~present).to(z.dtype).permute(0, 3, 1, 2)  # what lies outside is not absent
+            present = (F.conv2d(absent, sigma.view(-1, 1, 3, 3), **read) < 0.5).permute(0, 2, 3, 1)
+        return torch.where(present.repeat_interleave(out.shape[3] // self.groups, 3), out, 0.0), present

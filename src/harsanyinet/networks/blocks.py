@@ -26,18 +26,16 @@ class State(NamedTuple):
         present: (B, N) ones for candidates all of whose players are present, else zeros; None when every player is
             present (and in the activation gate).
         has_field: (N,) ones, zeros for candidates with an empty receptive field; None in the activation gate.
-        rows: Positions of the rows whose values are not all zero, where a block has found out; else None.
     """
 
     values: Tensor
     present: Tensor | None = None
     has_field: Tensor | None = None
-    rows: Tensor | None = None
 
 
 def join(states: Sequence[State]) -> State:
     """The candidates of several blocks side by side."""
-    values, present, has_field, _ = zip(*states, strict=True)
+    values, present, has_field = zip(*states, strict=True)
     return State(
         torch.cat(values, 1),
         None if present[0] is None else torch.cat(present, 1),
@@ -52,24 +50,13 @@ class ActivationBlock(nn.Module):
         - the state of D candidates; returns the state of U units of one channel.
     """
 
-    no_weight_decay = ("tau",)
-    trained_apart = ("tau",)
+    no_weight_decay = trained_apart = ("tau",)
 
-    def __init__(
-        self,
-        d_in: int,
-        n_units: int,
-        *,
-        beta: float,
-        gamma: float,
-        mode: SoftAnd,
-        tau: Tensor,
-        generator: Draws,
-    ) -> None:
+    def __init__(self, tau: Tensor, *, beta: float, gamma: float, mode: SoftAnd, generator: Draws) -> None:
         super().__init__()
         self.beta, self.gamma, self.mode = beta, gamma, mode
         self.tau = nn.Parameter(tau)
-        self.weight = nn.Parameter(xavier((n_units, d_in), generator))
+        self.weight = nn.Parameter(xavier(tau.shape, generator))
 
     def start_near_the_mean_(self, generator: Draws) -> None:
         """Weights between a half and one and a half of 1/|S_u|: a sum over acting children is positive, and as large.
@@ -79,7 +66,7 @@ class ActivationBlock(nn.Module):
         """
         size = self.child_mask().sum(1, keepdim=True).clamp_min(1)
         with torch.no_grad():
-            self.weight.copy_((uniform(tuple(self.weight.shape), generator) + 0.5) / size)
+            self.weight.copy_((uniform(self.weight.shape, generator) + 0.5) / size)
 
     def child_mask(self) -> Tensor:
         """(U, D) bool."""
@@ -88,20 +75,18 @@ class ActivationBlock(nn.Module):
     def forward(self, below: State) -> State:  # noqa: D102
         z = below.values
         if torch.is_grad_enabled() and (z.requires_grad or self.weight.requires_grad or self.tau.requires_grad):
-            settings = (self.beta, self.gamma, self.mode)
-            units, rows = units_in_training(z, below.rows, self.weight, self.tau, settings)
-            return State(units, rows=rows)
+            return State(units_in_training(z, self.weight, self.tau, (self.beta, self.gamma, self.mode)))
         z = z.flatten(1)  # (B, D)
         children = self.children_of()
         rows = acting_rows(z, children.sigma)
-        if rows is None:
-            return State(paper_unit(z, children, self.gamma, self.mode, keep=False).units[:, :, None])
-        units = paper_unit(z[rows], children, self.gamma, self.mode, keep=False).units
-        return State(z.new_zeros(len(z), len(self.tau)).index_copy_(0, rows, units)[:, :, None])
+        units = paper_unit(z if rows is None else z[rows], children, self.gamma, self.mode, keep=False).units
+        if rows is not None:
+            units = z.new_zeros(len(z), len(self.tau)).index_copy_(0, rows, units)
+        return State(units[:, :, None])
 
     def children_of(self) -> Children:
         """Without a gradient: what `paper_unit` needs."""
-        return choose(self.weight.detach(), (self.tau.detach() > 0).to(self.tau.dtype))
+        return choose(self.weight.detach(), self.child_mask().to(self.tau.dtype))
 
 
 class PresenceBlock(nn.Module):
@@ -115,21 +100,12 @@ class PresenceBlock(nn.Module):
         - returns the state of U units with C channels each.
     """
 
-    no_weight_decay = ("tau",)
-    trained_apart = ("tau",)
+    no_weight_decay = trained_apart = ("tau",)
 
     def __init__(
-        self,
-        owner: Tensor,
-        chosen: Tensor,
-        *,
-        channels: int,
-        beta: float,
-        learned: bool,
-        activation: Callable[[Tensor], Tensor],
-        dropout: float,
-        generator: Draws,
-    ) -> None:
+        self, owner: Tensor, chosen: Tensor, *, channels: int, beta: float, learned: bool,
+        activation: Callable[[Tensor], Tensor], dropout: float, generator: Draws,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.beta, self.channels, self.activation = beta, channels, activation
         tau = torch.where(chosen, 1.0, -1.0)
@@ -150,7 +126,7 @@ class PresenceBlock(nn.Module):
         return self.tau.detach() > 0
 
     def forward(self, below: State) -> State:  # noqa: D102
-        values, present, has_field = below[:3]
+        values, present, has_field = below
         assert has_field is not None
         sigma = select_children(self.tau, self.beta)  # (U, N)
         chosen = sigma if self.one_column_each else sigma[:, self.owner]  # (U, D)
@@ -176,15 +152,9 @@ class SameSetBlock(nn.Module):
     """
 
     def __init__(
-        self,
-        n_below: int,
-        n_units: int,
-        *,
-        channels: int,
-        activation: Callable[[Tensor], Tensor],
-        dropout: float,
+        self, n_below: int, n_units: int, *, channels: int, activation: Callable[[Tensor], Tensor], dropout: float,
         generator: Draws,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         self.n_below, self.n_units, self.channels, self.activation = n_below, n_units, channels, activation
         scale = 1 / (n_below * channels) ** 0.5
@@ -200,15 +170,11 @@ class SameSetBlock(nn.Module):
         return self.own.clone()
 
     def forward(self, below: State) -> State:  # noqa: D102
-        values, present, has_field = below[:3]
+        values, present, has_field = below
         assert has_field is not None
         has_field = has_field[-self.n_units :]  # a unit and its children have the same field
-        if self.n_below == 1:
-            own = values.transpose(0, 1)  # (U, B, C)
-        else:
-            own = (
-                values.view(len(values), self.n_below, self.n_units, self.channels).permute(2, 0, 1, 3).flatten(2)
-            )  # (U, B, L * C)
+        parts = values.view(len(values), self.n_below, self.n_units, self.channels)
+        own = parts.permute(2, 0, 1, 3).flatten(2)  # (U, B, L * C)
         bias = (self.bias * has_field[:, None])[:, None]  # (U, 1, C)
         pre = own * self.weight + bias if own.shape[2] == 1 else torch.baddbmm(bias, own, self.weight)  # (U, B, C)
         z = self.dropout(self.activation(pre)).transpose(0, 1)

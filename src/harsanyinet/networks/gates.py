@@ -38,8 +38,6 @@ def select_children(tau: Tensor, beta: float) -> Tensor:
     Shape:
         - tau: (U, D), returns (U, D) of the same dtype.
     """
-    if not (tau.requires_grad and torch.is_grad_enabled()):
-        return (tau > 0).to(tau.dtype)
     selected: Tensor = _StraightThrough.apply(tau, beta)  # type: ignore[no-untyped-call]
     return selected
 
@@ -64,10 +62,8 @@ def all_present(present: Tensor, sigma: Tensor) -> Tensor:
     Shape:
         - present: (B, D) and sigma: (U, D), zeros and ones; returns (B, U).
     """
-    if torch.is_grad_enabled() and (present.requires_grad or sigma.requires_grad):
-        every: Tensor = _AllPresent.apply(present, sigma)  # type: ignore[no-untyped-call]
-        return every
-    return ((1 - present) @ sigma.T == 0).to(present.dtype)
+    every: Tensor = _AllPresent.apply(present, sigma)  # type: ignore[no-untyped-call]
+    return every
 
 
 class _AllPresent(torch.autograd.Function):
@@ -146,17 +142,9 @@ def paper_unit(
 ) -> Unit:
     """z_u = ReLU(A_u . (Sigma_u z) * AND over the children of tanh(gamma |z_child|)): the one place that computes it.
 
-    Training, inference and DeepSHAP all call it. Autograd may follow it to z, through modules `tanh` and `relu` that
-    others have hooks on; the gradient of the children is in `paper_training`.
-
-    Args:
-        z: (B, D).
-        children: What `choose` returns.
-        gamma: Sharpness of the AND.
-        mode: Root or product.
-        keep: Whether all steps are wanted; otherwise only the units are right, and memory is written again.
-        tanh: In place by default.
-        relu: Likewise.
+    Training, inference and DeepSHAP all call it. Autograd may follow it to z (B, D), through modules `tanh` and `relu`
+    that others have hooks on; the gradient of the children is in `paper_training`. Without `keep` only the units are
+    right, and memory is written again.
     """
     keep = keep or torch.is_grad_enabled()
     t = tanh(z.abs().mul_(gamma))

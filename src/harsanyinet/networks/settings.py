@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from operator import index
-from typing import Any, Literal, get_args
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from harsanyinet.networks.gates import SoftAnd
 from harsanyinet.networks.structure import Connect
@@ -17,7 +17,12 @@ Activation = Literal["relu", "gelu", "silu", "tanh"]
 FirstChildren = int | float | None
 
 
-def one_of(allowed: Any, **options: str) -> None:
+PRESENCE_ONLY = (
+    "channels, sets, dropout and learn_children=False belong to the presence gate, however: gate='activation'"
+)
+
+
+def one_of(allowed: Any, **options: str | None) -> None:
     """Refuses an option that is not among those of a `Literal`."""
     for name, value in options.items():
         if value not in get_args(allowed):
@@ -25,10 +30,10 @@ def one_of(allowed: Any, **options: str) -> None:
             raise ValueError(f"{name} must be one of {names}, however: {name}={value!r}")
 
 
-def at_least_one(**counts: int) -> None:
-    """Refuses counts below one."""
+def at_least_one(**counts: int | None) -> None:
+    """Refuses counts below one, and lets None pass."""
     for name, count in counts.items():
-        if index(count) < 1:
+        if count is not None and index(count) < 1:
             raise ValueError(f"{name} must be at least 1, however: {name}={count}")
 
 
@@ -49,6 +54,16 @@ def settle(settings: Any, **values: Any) -> None:
     """For `__post_init__` of a frozen dataclass: puts what a setting means in the place of what was given."""
     for name, value in values.items():
         object.__setattr__(settings, name, value)
+
+
+def settle_types(settings: Any) -> None:
+    """Likewise: numbers become what their field's type says, and options must be among those of its `Literal`."""
+    for name, kind in get_type_hints(type(settings)).items():
+        value = getattr(settings, name)
+        if kind in (int, float):
+            settle(settings, **{name: index(value) if kind is int else float(value)})
+        elif get_origin(kind) is Literal:
+            one_of(kind, **{name: value})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,17 +94,10 @@ class MLPSettings:
     output_bias: bool | None = None
 
     def __post_init__(self) -> None:
-        counts = {name: index(getattr(self, name)) for name in ("n_features", "n_outputs", "n_blocks", "width")}
-        numbers = {name: float(getattr(self, name)) for name in ("beta", "gamma")}
-        settle(self, **counts, **numbers, seed=index(self.seed), dropout=float(self.dropout))
+        settle_types(self)
         settle(self, set_sizes=tuple(map(index, self.set_sizes)))
-        one_of(Gate, gate=self.gate)
-        one_of(Connect, connect=self.connect)
-        one_of(SoftAnd, soft_and=self.soft_and)
-        one_of(DeepWeights, deep_weights=self.deep_weights)
-        one_of(Activation, activation=self.activation)
-        at_least_one(**counts)
-        positive(**numbers)
+        at_least_one(n_features=self.n_features, n_outputs=self.n_outputs, n_blocks=self.n_blocks, width=self.width)
+        positive(beta=self.beta, gamma=self.gamma)
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout must lie in [0, 1), however: dropout={self.dropout}")
         if any(size < 1 for size in self.set_sizes) or not self.set_sizes:
@@ -97,14 +105,9 @@ class MLPSettings:
         self._check_gate()
         settle(self, columns=_players_of_columns(self.columns, self.n_features))
         presence = self.gate == "presence"
-        settle(self, channels=(8 if self.channels is None else self.channels) if presence else 1)
-        assert self.channels is not None
+        defaults = {"channels": 8 if presence else 1, "learn_children": not presence, "output_bias": presence}
+        settle(self, **{name: value for name, value in defaults.items() if getattr(self, name) is None})
         at_least_one(channels=self.channels)
-        settle(
-            self,
-            learn_children=not presence if self.learn_children is None else self.learn_children,
-            output_bias=presence if self.output_bias is None else self.output_bias,
-        )
 
     def _check_gate(self) -> None:
         """What belongs to one gate is refused under the other."""
@@ -120,7 +123,7 @@ class MLPSettings:
         if self.gate == "activation" and (
             self.channels not in (None, 1) or self.dropout or self.learn_children is False
         ):
-            refuse_presence_settings()
+            raise ValueError(PRESENCE_ONLY)
 
     @property
     def children_per_block(self) -> tuple[FirstChildren, ...]:
@@ -135,15 +138,7 @@ class MLPSettings:
         return len(set(self.columns))
 
 
-def refuse_presence_settings() -> None:
-    """One sentence for all settings that the activation gate does not have."""
-    raise ValueError(
-        "channels, sets, dropout and learn_children=False belong to the presence gate, however: gate='activation'"
-    )
-
-
 def _players_of_columns(columns: Iterable[int] | None, n_features: int) -> tuple[int, ...]:
-    """The player of each column; every column is one where nothing is said."""
     players = tuple(range(n_features)) if columns is None else tuple(int(c) for c in columns)
     if len(players) != n_features:
         raise ValueError(f"columns must name a player for each of {n_features} columns, however: {len(players)} given")

@@ -5,7 +5,6 @@ Functions of tensors; no network, no Explanation.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
@@ -31,51 +30,44 @@ def unit_contributions(z: Tensor, readout: Tensor) -> Tensor:
     return z[:, :, 0] if z.shape[2] == 1 else torch.bmm(readout.transpose(0, 1), z.permute(1, 2, 0))
 
 
-def share_matrices(readouts: Sequence[Tensor], structure: Structure) -> list[Tensor]:
-    """The matrix of each block that divides its contributions among the players, computed once for all rows.
+def by_matrices(readouts: Sequence[Tensor], structure: Structure) -> Spreader:
+    """The usual spreader: for each block the shares (P, U) of contributions, or weighted ones (K P, U) of scalar units.
 
-    Returns:
-        Per block the shares (P, U) of contributions, or the weighted shares (K P, U) of scalar units; in inference in a
-        sparse layout where receptive fields are a few among many players. Only the first block's where all blocks
-        have the same fields and contributions may be added up before they are spread.
+    In inference in a sparse layout where receptive fields are a few among many players. Only the first block's where
+    all blocks have the same fields and contributions may be added up before they are spread.
     """
     matrices = []
     for level, (readout, sparse) in enumerate(zip(readouts, structure.sparse, strict=True)):
-        scalar, n = readout.shape[2] == 1, structure.fields[level].shape[1]
+        scalar = readout.shape[2] == 1
         if sparse is None or torch.is_grad_enabled():
             shares = structure.shares(level, readout.dtype)
             matrices.append((readout.transpose(1, 2) * shares).flatten(0, 1) if scalar else shares)
         else:
-            starts, units, share = sparse.starts, sparse.units, sparse.shares.to(readout.dtype)
-            lines = n
-            if scalar:
-                k, n_each = len(readout), len(units)
-                share = (share * readout[:, units, 0]).flatten()
-                starts = torch.cat([starts[:1], *(starts[1:] + i * n_each for i in range(k))])
-                units, lines = units.repeat(k), k * n
-            matrices.append(_compressed(starts, units, share, (lines, readout.shape[1])))
+            shares = sparse.to(readout.dtype)
+            matrices.append(_weighted(shares, readout[:, :, 0]) if scalar else shares)
         if not scalar and structure.uniform:
             break
-    return matrices
+    return lambda units: _shapley_of_units(units, matrices, len(readouts[0]))
 
 
-def shapley_of_units(units: Sequence[Tensor], spreads: Sequence[Tensor], n_outputs: int) -> Tensor:
-    """Theorem 3: phi(i) = sum over blocks and units of w_u z_u 1[i in R_u] / |R_u|, for all rows and outputs.
+def _weighted(shares: Tensor, weights: Tensor) -> Tensor:
+    """(K P, U) from sparse shares (P, U) and weights (K, U): the shares once for each output, weighted."""
+    starts, units, k = shares.crow_indices(), shares.col_indices(), len(weights)
+    starts = torch.cat([starts[:1], *(starts[1:] + i * len(units) for i in range(k))])
+    values = (shares.values() * weights[:, units]).flatten()
+    size = (k * len(shares), shares.shape[1])
+    return torch.sparse_csr_tensor(starts, units.repeat(k), values, size, check_invariants=False)
+
+
+def _shapley_of_units(units: Sequence[Tensor], spreads: Sequence[Tensor], n_outputs: int) -> Tensor:
+    """Theorem 3: phi(i) = sum over blocks and units of w_u z_u 1[i in R_u] / |R_u|, (B, K, P).
 
     One matrix product per block; no rows x units x players tensor. Rows on which a whole block is silent are left out.
-
-    Args:
-        units: Per block, what `unit_contributions` returns.
-        spreads: What `share_matrices` returns.
-        n_outputs: K.
-
-    Returns:
-        (B, K, P): players last, as the products have them.
     """
     if len(spreads) < len(units):
         units = [reduce(torch.add, units)]
     n_players = len(spreads[0]) // (n_outputs if units[0].ndim == 2 else 1)
-    total: Tensor | None = None  # (B, K, P)
+    total: Tensor | None = None
     for z, spread in zip(units, spreads, strict=True):
         rows = acting_rows(z) if z.ndim == 2 and spread.layout == torch.strided else None
         if total is not None and rows is not None:
@@ -90,18 +82,6 @@ def shapley_of_units(units: Sequence[Tensor], spreads: Sequence[Tensor], n_outpu
         total = part if total is None else total + part
     assert total is not None
     return total
-
-
-def _compressed(starts: Tensor, columns: Tensor, values: Tensor, size: tuple[int, int]) -> Tensor:
-    with warnings.catch_warnings():  # torch calls its CSR layout a beta once per process
-        warnings.simplefilter("ignore", UserWarning)
-        return torch.sparse_csr_tensor(starts, columns, values, size, check_invariants=False)
-
-
-def by_matrices(readouts: Sequence[Tensor], structure: Structure) -> Spreader:
-    """The usual spreader: one matrix per block."""
-    matrices = share_matrices(readouts, structure)
-    return lambda units: shapley_of_units(units, matrices, len(readouts[0]))
 
 
 def dividends_of_units(

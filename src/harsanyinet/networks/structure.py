@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import torch
@@ -36,24 +37,6 @@ def receptive_fields(children: Sequence[Tensor], players: Tensor, connect: Conne
     return fields
 
 
-class SparseShares(NamedTuple):
-    """What `Structure.shares` returns, of which most is zero: player by player, the units that depend on it.
-
-    Those of player i, and its shares of them, stand from `starts[i]` to `starts[i + 1]`.
-    """
-
-    starts: Tensor  # (P + 1,)
-    units: Tensor
-    shares: Tensor
-
-    @classmethod
-    def of(cls, field: Tensor) -> SparseShares:
-        """From the receptive fields (U, P) bool of a block."""
-        players, units = field.T.nonzero(as_tuple=True)  # sorted by player
-        starts = torch.searchsorted(players, torch.arange(field.shape[1] + 1, device=field.device))
-        return cls(starts, units, 1 / field.sum(1).double()[units])
-
-
 @dataclass(frozen=True)
 class Structure:
     """What the children of a network imply; computed once and valid for as long as the children stay.
@@ -77,10 +60,14 @@ class Structure:
         return (field.to(dtype) / field.sum(1, keepdim=True).clamp_min(1)).T
 
     @cached_property
-    def sparse(self) -> tuple[SparseShares | None, ...]:
-        """Per block, the non-zero shares where fields are so small among so many players that it pays, else None."""
+    def sparse(self) -> tuple[Tensor | None, ...]:
+        """Per block, the shares in a CSR layout where fields are so small among so many players that it pays."""
         few = (f.numel() > 2**14 and 20 * int(f.sum()) < f.numel() for f in self.fields)
-        return tuple(SparseShares.of(f) if worth else None for f, worth in zip(self.fields, few, strict=True))
+        with warnings.catch_warnings():  # torch calls the layout a beta once per process
+            warnings.simplefilter("ignore", UserWarning)
+            return tuple(
+                self.shares(level, torch.float64).to_sparse_csr() if worth else None for level, worth in enumerate(few)
+            )
 
     @cached_property
     def uniform(self) -> bool:
