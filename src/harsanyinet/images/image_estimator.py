@@ -6,6 +6,8 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -17,7 +19,7 @@ from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from harsanyinet import files
@@ -36,6 +38,7 @@ Images = ArrayLike | str | os.PathLike[str]
 _CHUNK = 256  # images per pass in prediction
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier of images whose every prediction comes with the exact Shapley value of each cell for each class.
 
@@ -92,69 +95,34 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         (3, 4, 4, 10)
     """
 
-    classes_: Array
-    network_: HarsanyiCNN
-
-    def __init__(
-        self,
-        *,
-        channels: int | Sequence[int] = 64,
-        n_blocks: int = 4,
-        gate: Gate = "presence",
-        children: Children | None = None,
-        groups: int | None = None,
-        strides: Sequence[int] | None = None,
-        stem: StemName = "deep",
-        patch: int = 2,
-        readout: Literal["shared", "cell"] = "cell",
-        beta: float = 100.0,
-        gamma: float = 0.05,
-        tau_gradient: TauGradient = "formula",
-        tau_rate: float | None = None,
-        masked_share: float = 0.3,
-        flip: bool = False,
-        crop: int = 0,
-        cutout: int = 0,
-        label_smoothing: float = 0.0,
-        epochs: int | None = None,
-        batch_size: int = 64,
-        learning_rate: float = 1e-2,
-        weight_decay: float = 0.05,
-        checkpoint: str | os.PathLike[str] | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-        device: str = "cpu",
-        mixed_precision: bool = False,
-        progress: bool = True,
-    ) -> None:
-        self.channels = channels
-        self.n_blocks = n_blocks
-        self.gate = gate
-        self.children = children
-        self.groups = groups
-        self.strides = strides
-        self.stem = stem
-        self.patch = patch
-        self.readout = readout
-        self.beta = beta
-        self.gamma = gamma
-        self.tau_gradient = tau_gradient
-        self.tau_rate = tau_rate
-        self.masked_share = masked_share
-        self.flip = flip
-        self.crop = crop
-        self.cutout = cutout
-        self.label_smoothing = label_smoothing
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.checkpoint = checkpoint
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.device = device
-        self.mixed_precision = mixed_precision
-        self.progress = progress
+    channels: int | Sequence[int] = 64
+    n_blocks: int = 4
+    gate: Gate = "presence"
+    children: Children | None = None
+    groups: int | None = None
+    strides: Sequence[int] | None = None
+    stem: StemName = "deep"
+    patch: int = 2
+    readout: Literal["shared", "cell"] = "cell"
+    beta: float = 100.0
+    gamma: float = 0.05
+    tau_gradient: TauGradient = "formula"
+    tau_rate: float | None = None
+    masked_share: float = 0.3
+    flip: bool = False
+    crop: int = 0
+    cutout: int = 0
+    label_smoothing: float = 0.0
+    epochs: int | None = None
+    batch_size: int = 64
+    learning_rate: float = 1e-2
+    weight_decay: float = 0.05
+    checkpoint: str | os.PathLike[str] | None = None
+    random_state: int | np.random.RandomState | None = None
+    n_jobs: int | None = None
+    device: str = "cpu"
+    mixed_precision: bool = False
+    progress: bool = True
 
     # Fitting ------------------------------------------------------------------------------------------------------
 
@@ -186,10 +154,9 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         seed = int(check_random_state(self.random_state).randint(2**31))
         x = torch.from_numpy(np.ascontiguousarray(pixels.transpose(0, 3, 1, 2)))  # (N, C, H, W), as it came
         self.image_shape_: tuple[int, int, int] = pixels.shape[1:]
-        n_classes = len(self.classes_)
-        per_group = (self.children or ("group" if self.gate == "presence" else "location")) == "group"
-        groups = self.groups
+        n_classes, groups = len(self.classes_), self.groups
         if groups is None:
+            per_group = (self.children or ("group" if self.gate == "presence" else "location")) == "group"
             groups = math.gcd(2, *np.ravel(self.channels).tolist()) if per_group else 1
         net = HarsanyiCNN(
             x.shape[1], (x.shape[2], x.shape[3]), 1 if n_classes == 2 else n_classes, channels=self.channels,
@@ -202,26 +169,27 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         epochs = int(np.clip(600_000 // len(x), 8, 40)) if self.epochs is None else self.epochs
         config = TrainingConfig(
             epochs=epochs, batch_size=self.batch_size, learning_rate=self.learning_rate, schedule="onecycle",
-            weight_decay=self.weight_decay, masked_share=self.masked_share, clip_norm=1.0,
-            apart_rate=self.tau_rate,
+            weight_decay=self.weight_decay, masked_share=self.masked_share, clip_norm=1.0, apart_rate=self.tau_rate,
         )  # fmt: skip
+        changed: dict[str, Any] = {"flip": self.flip, "crop": self.crop, "cutout": self.cutout}
+        others = {**changed, "label_smoothing": self.label_smoothing}
         with self._threads():
             self.history_ = fit_module(
                 module, x.to(self.device), torch.from_numpy(labels).to(self.device), loss=self._loss, config=config,
-                n_players=net.n_players, seed=seed, progress=self.progress, augment=self._augmentation(),
-                checkpoint=None if self.checkpoint is None else Path(self.checkpoint), about=self._about(net),
+                n_players=net.n_players, seed=seed, progress=self.progress,
+                augment=partial(augmented, **changed) if any(changed.values()) else None,
+                checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
+                about=f"{net.config}, {others}, classes {self.classes_.tolist()}",
             )  # fmt: skip
         self._finish(net)
         return self
 
     def _check_settings(self) -> None:
-        for name, value, (low, high), wanted in (
-            ("crop", self.crop, (0, math.inf), "at least 0"),
-            ("cutout", self.cutout, (0, math.inf), "at least 0"),
-            ("label_smoothing", self.label_smoothing, (0, 1 - 1e-9), "in [0, 1)"),
-        ):
-            if not low <= value <= high:
-                raise ValueError(f"{name} must be {wanted}, however: {name}={value}")
+        for name, value in (("crop", self.crop), ("cutout", self.cutout)):
+            if not value >= 0:
+                raise ValueError(f"{name} must be at least 0, however: {name}={value}")
+        if not 0 <= self.label_smoothing < 1:
+            raise ValueError(f"label_smoothing must be in [0, 1), however: label_smoothing={self.label_smoothing}")
         if self.checkpoint is not None:
             files.check_place(self.checkpoint)
             if not isinstance(self.random_state, Integral):
@@ -229,11 +197,6 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
                     "random_state must be an integer where a checkpoint is kept, or a stopped fit could not go on, "
                     f"however: random_state={self.random_state!r}"
                 )
-
-    def _about(self, net: HarsanyiCNN) -> str:
-        """What a training depends on, besides its configuration and data."""
-        training = {name: getattr(self, name) for name in ("flip", "crop", "cutout", "label_smoothing")}
-        return f"{net.config}, {training}, classes {self.classes_.tolist()}"
 
     def _standardise(self, x: Tensor) -> tuple[list[float], list[float]]:
         """Mean and standard deviation of each channel; in the paper's gate black stays zero."""
@@ -248,15 +211,6 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             target = y.to(outputs.dtype) * (1 - self.label_smoothing) + self.label_smoothing / 2
             return F.binary_cross_entropy_with_logits(outputs[:, 0], target, reduction="none")
         return F.cross_entropy(outputs, y, reduction="none", label_smoothing=self.label_smoothing)
-
-    def _augmentation(self) -> Callable[[Tensor, Generator], Tensor] | None:
-        if not (self.flip or self.crop or self.cutout):
-            return None
-
-        def augment(x: Tensor, generator: Generator) -> Tensor:
-            return augmented(x, generator, flip=self.flip, crop=self.crop, cutout=self.cutout)
-
-        return augment
 
     def _finish(self, net: HarsanyiCNN) -> None:
         self.network_ = net.cpu().eval()
@@ -273,10 +227,8 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
                 whose pictures are taken in the order of their names.
             present: (P,) or (B, P) bool, which cells are there, row by row.
         """
-        parts = []
         with torch.inference_mode():
-            for x, mask in self._chunks(images, present):
-                parts.append(self.network_(x, present=mask).double().numpy())
+            parts = [self.network_(x, present=mask).double().numpy() for x, mask in self._chunks(images, present)]
         out = np.concatenate(parts)
         return np.asarray(out[:, 0] if out.shape[1] == 1 else out)
 
@@ -295,8 +247,7 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
     def explain(self, images: Images, present: ArrayLike | None = None) -> Explanation:
         """Exact Shapley values of all cells for all classes; ``ex.values.reshape(B, *model.cells_, K)`` are maps."""
         height, width = self._fitted().cells_
-        (x, mask), *more = self._chunks(images, present, whole=True)
-        assert not more
+        ((x, mask),) = self._chunks(images, present, whole=True)
         names = list(map(str, self.classes_[1:] if self.network_.n_outputs == 1 else self.classes_))
         explanation = self.network_.explain(
             x, mask, output_names=names,
@@ -381,11 +332,9 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     @contextmanager
     def _threads(self) -> Iterator[None]:
-        if self.n_jobs is None:
-            yield
-            return
         before = torch.get_num_threads()
-        torch.set_num_threads(count_threads(self.n_jobs))
+        if self.n_jobs is not None:
+            torch.set_num_threads(count_threads(self.n_jobs))
         try:
             yield
         finally:
