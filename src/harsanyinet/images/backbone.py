@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from importlib.util import find_spec
 from io import BytesIO
+from itertools import count
 from operator import index
 from pathlib import Path
 from typing import Any, Self
@@ -155,11 +156,10 @@ class EfficientNetLite(nn.Module):
         self.size, self.stage, self.max_stride = (height, width), index(stage), max_stride
         make = _Builder(self.size, max_stride)
         parts = [nn.Sequential(*make.convolution("_conv_stem", "_bn0", stride=2))]
-        number = 0
+        number = count()
         for n_blocks, stride, _ in _STAGES[:stage]:
-            blocks = [make.block(number + i, 1 if i else stride, residual=i > 0) for i in range(n_blocks)]
+            blocks = [make.block(next(number), 1 if i else stride, residual=i > 0) for i in range(n_blocks)]
             parts.append(nn.Sequential(*blocks))
-            number += n_blocks
         if stage > len(_STAGES):
             parts.append(nn.Sequential(*make.convolution("_conv_head", "_bn1")))
         self.stages = nn.Sequential(*parts)

@@ -151,12 +151,10 @@ class HarsanyiCNN(HarsanyiNet):
         weights, groups = [], self.settings.groups
         for weight, n_places in zip(self.readout_in, self._n_places(), strict=True):
             scale = math.sqrt(n_places)
+            each = weight / scale if self.readout_out is None else (self.readout_out / scale) @ weight
             if self.settings.readout == "shared":
-                each = (weight / scale).view(self.n_outputs, 1, groups, -1)
-                weights.append(each.expand(-1, n_places, -1, -1).reshape(self.n_outputs, n_places * groups, -1))
-            else:
-                whole = weight / scale if self.readout_out is None else (self.readout_out / scale) @ weight
-                weights.append(whole.view(self.n_outputs, n_places * groups, -1))
+                each = each.view(self.n_outputs, 1, -1).expand(-1, n_places, -1)
+            weights.append(each.reshape(self.n_outputs, n_places * groups, -1))
         return weights
 
     def values_per_row(self) -> int:
@@ -220,7 +218,7 @@ class HarsanyiCNN(HarsanyiNet):
         """The same from the stem's map (B, C, H, W) and the presence of its cells, (P,) or (B, P)."""
         z = z0.permute(0, 2, 3, 1).contiguous()  # (B, H, W, C)
         if present is not None:
-            present = present_rows(present, len(z), self.n_players).view(-1, *self.cells, 1)
+            present = present_rows(present, len(z), self.n_players).view(len(z), *self.cells, 1)
             z = torch.where(present, z, 0.0)
         units, groups = [], self.settings.groups
         for block in self.blocks:

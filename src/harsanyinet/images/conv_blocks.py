@@ -29,9 +29,6 @@ _CENTRE = 4  # of the nine neighbours, row by row
 GATHERED = 2**20  # values that are gathered at a time
 
 
-# Stems ------------------------------------------------------------------------------------------------------------
-
-
 def make_stem(kind: StemName, in_channels: int, channels: int, generator: Draws, patch: int = 2) -> nn.Module:
     """A module from images to a feature map.
 
@@ -60,11 +57,11 @@ def make_stem(kind: StemName, in_channels: int, channels: int, generator: Draws,
             f"stem must be 'paper', 'patch', 'deep', 'residual', 'map' or a module, however: stem={kind!r}"
         )
     stem = nn.Sequential(*layers)
-    for layer in stem.modules():
-        if isinstance(layer, nn.Conv2d):
-            _initialise(layer.weight, generator)
-            if layer.bias is not None:  # of both signs: where an image is black some channels are not zero
-                with torch.no_grad():
+    with torch.no_grad():
+        for layer in stem.modules():
+            if isinstance(layer, nn.Conv2d):
+                layer.weight.copy_(_he(layer.weight.shape, generator))
+                if layer.bias is not None:  # of both signs: where an image is black some channels are not zero
                     layer.bias.copy_((uniform((channels,), generator) * 2 - 1) / math.sqrt(9 * in_channels))
     return stem
 
@@ -81,11 +78,9 @@ class ResidualPair(nn.Module):
         return out.relu_()
 
 
-def _initialise(weight: Tensor, generator: Draws) -> None:
+def _he(shape: tuple[int, ...], generator: Draws) -> Tensor:
     """He's normal weights."""
-    fan_in = weight[0].numel()
-    with torch.no_grad():
-        weight.copy_(normal(tuple(weight.shape), generator) * math.sqrt(2 / fan_in))
+    return normal(shape, generator) * math.sqrt(2 / math.prod(shape[1:]))
 
 
 @contextmanager
@@ -116,9 +111,6 @@ def pixels_per_cell(stem: nn.Module, in_channels: int, size: tuple[int, int]) ->
             seen = torch.cat([stem(part).isnan().any(1).any(5 - axis - 1) for part in torch.split(x, 32)])  # (n, cells)
             lengths.append(int(seen.sum(0).max()))
     return lengths[0], lengths[1]
-
-
-# Neighbours -------------------------------------------------------------------------------------------------------
 
 
 def neighbours(z: Tensor, outside: float = 0.0) -> Tensor:
@@ -240,9 +232,6 @@ def _gathered(cells: Tensor) -> Tensor:
     return neighbours(cells[..., None])[..., 0]
 
 
-# Blocks -----------------------------------------------------------------------------------------------------------
-
-
 class LocationBlock(nn.Module):
     """Children chosen per location and shared by all channels, tau ~ N(0, 0.01^2).
 
@@ -264,14 +253,13 @@ class LocationBlock(nn.Module):
         super().__init__()
         self.gate, self.beta, self.gamma, self.mode = gate, beta, gamma, mode
         self.tau_gradient, self.gate_floor = tau_gradient, gate_floor
-        self.tau = nn.Parameter(0.01 * normal((*size, 9), generator))
+        tau = 0.01 * normal((*size, 9), generator)
         if gate == "presence":
-            with torch.no_grad():
-                self.tau[..., _CENTRE] = 1.0
+            tau[..., _CENTRE] = 1.0
+        self.tau = nn.Parameter(tau)
         self.register_buffer("inside", inside(*size).float(), persistent=False)
         self.inside: Tensor
-        self.weight = nn.Parameter(torch.empty(c_out, 9 * c_in))
-        _initialise(self.weight, generator)
+        self.weight = nn.Parameter(_he((c_out, 9 * c_in), generator))
         self.norm = nn.BatchNorm2d(c_out) if gate == "presence" else None
         self.residual = gate == "presence" and c_in == c_out
 
@@ -302,7 +290,7 @@ class LocationBlock(nn.Module):
             return (total * gate[..., None]).relu(), None
         sigma = _with_centre(select_children(self.tau, self.beta) * self.inside.to(z.dtype))
         assert self.norm is not None
-        out = self.norm(masked_convolution(z, self.weight, sigma).permute(0, 3, 1, 2)).permute(0, 2, 3, 1).relu_()
+        out = self.norm(masked_convolution(z, self.weight, sigma).permute(0, 3, 1, 2)).relu_().permute(0, 2, 3, 1)
         if self.residual:
             out = out + z
         if present is None:
@@ -365,8 +353,7 @@ class GroupBlock(nn.Module):
             self.tau = nn.Parameter(tau)
         else:
             self.register_buffer("tau", tau)
-        self.weight = nn.Parameter(torch.empty(c_out, c_in if first else c_in // groups, 3, 3))
-        _initialise(self.weight, generator)
+        self.weight = nn.Parameter(_he((c_out, c_in if first else c_in // groups, 3, 3), generator))
         self.norm = nn.BatchNorm2d(c_out)
         self.residual = not first and stride == 1 and c_in == c_out
 
@@ -378,7 +365,7 @@ class GroupBlock(nn.Module):
         sigma = _with_centre(select_children(self.tau, self.beta))
         kernel = self.weight * sigma.repeat_interleave(len(self.weight) // self.groups, 0).view(-1, 1, 3, 3)
         read: dict[str, Any] = {"stride": self.stride, "padding": 1, "groups": 1 if self.first else self.groups}
-        out = self.norm(F.conv2d(z.permute(0, 3, 1, 2), kernel, **read)).permute(0, 2, 3, 1).relu_()
+        out = self.norm(F.conv2d(z.permute(0, 3, 1, 2), kernel, **read)).relu_().permute(0, 2, 3, 1)
         if self.residual:
             out = out + z
         if present is None:

@@ -7,7 +7,6 @@ import json
 import os
 import time
 import zlib
-from operator import index
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +19,7 @@ from torch import Tensor, nn
 
 from harsanyinet.files import write_beside
 from harsanyinet.images.conv_blocks import evaluating
+from harsanyinet.networks.settings import at_least_one, one_of
 from harsanyinet.progress import bar
 
 _SECONDS_AT_RISK = 5.0  # what a crash costs at most; a record takes about 10 ms
@@ -63,10 +63,8 @@ def cached_features(
             "images must be uint8 of shape (rows, height, width[, channels]), none of them 0, however: "
             f"{images.dtype} of shape {images.shape}"
         )
-    if dtype not in ("float16", "float32"):
-        raise ValueError(f"dtype must be 'float16' or 'float32', however: {dtype=}")
-    if index(batch_size) < 1:
-        raise ValueError(f"batch_size must be at least 1, however: {batch_size=}")
+    one_of(Precision, dtype=dtype)
+    at_least_one(batch_size=batch_size)
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
     pixels = images if images.ndim == 4 else images[..., None]

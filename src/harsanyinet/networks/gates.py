@@ -34,33 +34,26 @@ def select_children(tau: Tensor, beta: float) -> Tensor:
     """Sigma of the paper: 1 for children (tau > 0), 0 otherwise, with the straight-through gradient.
 
     d Sigma / d tau = beta * exp(-tau) / (1 + exp(-tau))^2.
-
-    Shape:
-        - tau: (U, D), returns (U, D) of the same dtype.
     """
     selected: Tensor = _StraightThrough.apply(tau, beta)  # type: ignore[no-untyped-call]
     return selected
 
 
 def and_gate_(t: Tensor, sigma: Tensor, mode: SoftAnd = "geometric") -> Tensor:
-    """Soft AND over each unit's children: prod_j (sigma_uj t_j + 1 - sigma_uj), to the power 1/|S_u| if geometric.
+    """Soft AND (B, U) of t (B, D) in [0, 1] over children sigma (U, D), zeros and ones. No gradient; overwrites t.
 
-    Matrix products only: the product is the exponential of a sum of logarithms, and a dead child (t = 0) adds a
-    number so far below every sum of children that act that the gate is exactly zero. No (B, U, D) tensor exists.
-    The value without a gradient; overwrites t.
-
-    Shape:
-        - t: (B, D) in [0, 1]; sigma: (U, D) of zeros and ones; returns (B, U). A unit without children gets 1.
+    prod_j (sigma_uj t_j + 1 - sigma_uj), to the power 1/|S_u| if geometric; 1 without children. Matrix products only:
+    the product is the exponential of a sum of logarithms, and a dead child (t = 0) adds a number so far below every sum
+    of children that act that the gate is exactly zero. No (B, U, D) tensor exists.
     """
     size = sigma.sum(1, keepdim=True).clamp_min_(1)
     return _opened(_log_gate_(t.clamp_min_(_TINY[t.dtype]).log_(), sigma / size, size, mode).exp_())
 
 
 def all_present(present: Tensor, sigma: Tensor) -> Tensor:
-    """1 for units whose children are all present, else 0; gradient of prod_j (sigma_uj present_j + 1 - sigma_uj).
+    """1 for units (B, U) whose children are all present, else 0, from present (B, D) and sigma (U, D), zeros and ones.
 
-    Shape:
-        - present: (B, D) and sigma: (U, D), zeros and ones; returns (B, U).
+    With the gradient of prod_j (sigma_uj present_j + 1 - sigma_uj).
     """
     every: Tensor = _AllPresent.apply(present, sigma)  # type: ignore[no-untyped-call]
     return every
