@@ -33,24 +33,19 @@ class HarsanyiCNN(HarsanyiNet):
         n_outputs: K.
         channels: Channels of every block, and of z0 under a named stem; or one number per block, the first for z0 too.
         n_blocks: Number of blocks.
-        gate: `"activation"`, the paper's block, or `"presence"`.
-        beta: Steepness of the straight-through gradient of the children.
-        gamma: Sharpness of the AND gate (activation gate).
+        gate, beta, gamma, seed, soft_and, output_bias: As in `HarsanyiMLP`.
         stem: `"paper"` (the default), `"patch"`, `"deep"`, `"residual"`, `"map"` (see `conv_blocks.make_stem`), or any
             module whose output is a map.
-        seed: Of the first weights and children.
         patch: Height and width of a patch under the patch stem.
         children: Per `"location"` (always in the activation gate) or per `"group"` of channels (presence gate).
         groups: Groups of channels.
         strides: One number per block, 2 where the map is to become half as fine (children per group); by default 1.
         learn_children: Whether children are trained; always where they are chosen per location.
-        soft_and: `"geometric"` or `"product"` (activation gate).
         tau_gradient: `"formula"`, as in the paper, or `"code"`, as in the authors' code, where beta does not act on the
             AND's own selection (activation gate, training only).
         gate_floor: A gate up to this is zero; 1e-3 in the authors' code (activation gate).
         readout: `"cell"`: every cell has weights of its own; `"shared"`: all cells of a block have the same.
         rank: Cell readouts map a block to so many values first, as in the paper; None for a full matrix.
-        output_bias: Whether v(empty) is a trained constant; by default in the presence gate only.
 
     Shape:
         - x: (B, in_channels, H, W); present: (P,) or (B, P) bool; output: (B, n_outputs).
@@ -92,7 +87,7 @@ class HarsanyiCNN(HarsanyiNet):
                 f"its stem is a {type(named).__name__}; use stem='paper', 'patch', 'deep', 'residual' or 'map'"
             )
         c_in, self.cells = self._look_through_the_stem()
-        self.n_players = self.cells[0] * self.cells[1]
+        self.n_players, self.sizes = math.prod(self.cells), sizes_of(self.cells, s.steps)
         below = [c_in, *s.widths]
         self.blocks = nn.ModuleList(self._block(level, below[level], generator) for level in range(s.n_blocks))
         self._make_readout(generator)
@@ -116,7 +111,7 @@ class HarsanyiCNN(HarsanyiNet):
         s, shared = self.settings, self.settings.readout == "shared"
         inner = s.n_outputs if s.rank is None or shared else s.rank
         self.readout_in = nn.ParameterList()
-        for width, n_places in zip(s.widths, self._n_places(), strict=True):
+        for width, n_places in zip(s.widths, map(math.prod, self.sizes), strict=True):
             wide = width if shared else n_places * width
             spread = 0.2 / math.sqrt(width) / (math.sqrt(n_places) if shared else 1)
             self.readout_in.append(nn.Parameter(spread * normal((inner, wide), generator)))
@@ -139,28 +134,19 @@ class HarsanyiCNN(HarsanyiNet):
             raise ValueError(f"stem must return a map (rows, channels, height, width), however: {shape}")
         return z0.shape[1], (z0.shape[2], z0.shape[3])
 
-    def _n_places(self) -> list[int]:
-        """The places of the map of each block."""
-        return [math.prod(size) for size in sizes_of(self.cells, self.settings.steps)]
-
     def readout_weights(self) -> list[Tensor]:
         """One (K, U, C) tensor per block: what is trained, over the root of the number of places.
 
         Adam moves every weight by as much, and an output is a sum over thousands of places and channels.
         """
         weights, groups = [], self.settings.groups
-        for weight, n_places in zip(self.readout_in, self._n_places(), strict=True):
+        for weight, n_places in zip(self.readout_in, map(math.prod, self.sizes), strict=True):
             scale = math.sqrt(n_places)
             each = weight / scale if self.readout_out is None else (self.readout_out / scale) @ weight
             if self.settings.readout == "shared":
                 each = each.view(self.n_outputs, 1, -1).expand(-1, n_places, -1)
             weights.append(each.reshape(self.n_outputs, n_places * groups, -1))
         return weights
-
-    def values_per_row(self) -> int:
-        """The channels of all places of a block; where all have the same weights, at most those of z0's places."""
-        places = self.n_players if self.settings.readout == "shared" else 1
-        return max(int(weight.shape[1]) for weight in self.readout_in) * places
 
     @property
     def pixels_per_cell(self) -> tuple[int, int]:
@@ -172,11 +158,10 @@ class HarsanyiCNN(HarsanyiNet):
 
         `chosen_children` has them among nine neighbours, (cells, 9) or (groups, 9), in far less memory.
         """
-        masks, groups = [], self.settings.groups
-        sizes = [self.cells, *sizes_of(self.cells, self.settings.steps)]
+        masks, groups, size = [], self.settings.groups, self.cells
         for level, (chosen, step) in enumerate(zip(self.chosen_children(), self.settings.steps, strict=True)):
-            where, valid = places(sizes[level], step, chosen.device)
-            n_below = math.prod(sizes[level])
+            where, valid = places(size, step, chosen.device)
+            n_below, size = math.prod(size), self.sizes[level]
             taken = (chosen[None] if self.settings.per_group else chosen[:, None]) & valid[:, None]
             mask = taken.new_zeros(len(where), groups, n_below, groups if level else 1)
             for group in range(groups):
@@ -202,7 +187,7 @@ class HarsanyiCNN(HarsanyiNet):
         """Along rows and columns in turn where all receptive fields are rectangles."""
         structure = self.structure()
         if self._sides is None or self._sides[0] is not structure:
-            fields = zip(structure.fields, sizes_of(self.cells, self.settings.steps), strict=True)
+            fields = zip(structure.fields, self.sizes, strict=True)
             self._sides = structure, [sides_of(field, self.cells, size) for field, size in fields]
         sides = [each for each in self._sides[1] if each is not None]
         if len(sides) < len(readouts) or any(readout.shape[2] == 1 for readout in readouts):

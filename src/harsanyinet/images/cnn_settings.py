@@ -110,8 +110,7 @@ class CNNSettings:
     @property
     def steps(self) -> tuple[int, ...]:
         """The stride of each block."""
-        assert self.strides is not None
-        return tuple(self.strides)
+        return tuple(self.strides or ())
 
     @property
     def size(self) -> tuple[int, int]:

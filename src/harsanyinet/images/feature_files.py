@@ -93,7 +93,8 @@ def _fill(
                 maps[done : done + len(batch)] = batch
                 done, checksum = done + len(batch), zlib.crc32(batch.data, checksum)
                 if time.monotonic() - recorded > _SECONDS_AT_RISK:
-                    recorded = _record(path, maps, done, checksum)
+                    _record(path, maps, done, checksum)
+                    recorded = time.monotonic()
                 shown.update(len(batch))
         finally:
             _record(path, maps, done, checksum)
@@ -101,11 +102,10 @@ def _fill(
     partial.replace(path)
 
 
-def _record(path: Path, maps: np.memmap[Any, Any], rows: int, checksum: int) -> float:
-    """Writes beside the file how many rows it has, once they are on the disk. Returns the time."""
+def _record(path: Path, maps: np.memmap[Any, Any], rows: int, checksum: int) -> None:
+    """Writes beside the file how many rows it has, once they are on the disk."""
     maps.flush()
     write_beside(path.with_suffix(".json"), json.dumps({"rows": rows, "of": len(maps), "crc32": checksum}).encode())
-    return time.monotonic()
 
 
 def _sound_rows(file: Path, shape: tuple[int, ...], dtype: Precision) -> int:

@@ -43,20 +43,12 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
     """A classifier of images whose every prediction comes with the exact Shapley value of each cell for each class.
 
     Args:
-        channels: Channels of every block, or one number per block.
-        n_blocks: Number of blocks.
+        channels, n_blocks, children, strides, patch, readout, beta, gamma, tau_gradient: As in `HarsanyiCNN`.
         gate: `"presence"`, or `"activation"` for the paper's block.
-        children: Children per `"group"` of channels or per `"location"`; by default what the gate has.
         groups: Groups of channels that look at different neighbours, one of them at none: what a single cell says is
             what is left when others are hidden. By default 2 where children are chosen per group.
-        strides: One number per block, 2 where the map is to become half as fine; by default it stays as fine as z0.
         stem: What turns pixels into cells: `"deep"`, `"residual"`, `"paper"` or `"patch"`, see
             `conv_blocks.make_stem`.
-        patch: Height and width of a patch.
-        readout: `"shared"`: a cell counts alike wherever it is, or `"cell"`: every place has weights of its own.
-        beta: Steepness of the straight-through gradient of the children; by default 100.
-        gamma: Sharpness of the paper's gate.
-        tau_gradient: `"formula"` or `"code"`, see `HarsanyiCNN` (the paper's block).
         tau_rate: Rate of plain SGD steps for the child logits, which the clip of the gradient then does not see; None:
             AdamW, like all other weights, where the steepness beta cancels but for the clip.
         masked_share: Share of the training images that are shown with absent cells, so that what the model says of a
@@ -123,8 +115,6 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
     device: str = "cpu"
     mixed_precision: bool = False
     progress: bool = True
-
-    # Fitting ------------------------------------------------------------------------------------------------------
 
     def fit(self, images: Images, y: ArrayLike | None = None) -> Self:
         """Fits to images with their labels, or to a folder that holds one folder of pictures per class.
@@ -217,8 +207,6 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         self.cells_ = net.cells
         self.pixels_per_cell_ = net.pixels_per_cell
 
-    # Using --------------------------------------------------------------------------------------------------------
-
     def decision_function(self, images: Images, present: ArrayLike | None = None) -> Array:
         """Raw outputs: (B,), the logit of classes_[1], for two classes, else (B, K).
 
@@ -246,8 +234,8 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     def explain(self, images: Images, present: ArrayLike | None = None) -> Explanation:
         """Exact Shapley values of all cells for all classes; ``ex.values.reshape(B, *model.cells_, K)`` are maps."""
-        height, width = self._fitted().cells_
         ((x, mask),) = self._chunks(images, present, whole=True)
+        height, width = self.cells_
         names = list(map(str, self.classes_[1:] if self.network_.n_outputs == 1 else self.classes_))
         explanation = self.network_.explain(
             x, mask, output_names=names,
@@ -276,11 +264,13 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         """Writes an ONNX file that predicts and explains without this package; see `harsanyinet.to_onnx`."""
         import harsanyinet  # the room that exports stands above this one: through the front door
 
-        harsanyinet.to_onnx(self._fitted(), path, **options)
+        check_is_fitted(self)
+        harsanyinet.to_onnx(self, path, **options)
 
     def to_arrays(self) -> tuple[dict[str, Array], dict[str, Any]]:
         """The fitted model as arrays and JSON."""
-        arrays, network = self._fitted().network_.to_arrays()
+        check_is_fitted(self)
+        arrays, network = self.network_.to_arrays()
         return arrays, {
             "params": {name: files.plain(value) for name, value in self.get_params(deep=False).items()},
             "network": network, "classes": files.plain_labels(self.classes_), "mean": self.mean_,
@@ -298,17 +288,13 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     def _seen(self, images: Images) -> Array:
         """Pixels of images or pictures; of grey pictures in three channels where the model has three."""
-        self._fitted()
+        check_is_fitted(self)
         if not isinstance(images, str | os.PathLike):
             return as_pixels(images)
         from harsanyinet.datasets import read_pictures
 
         pixels: Array = read_pictures(images)
         return np.repeat(pixels, 3, axis=3) if pixels.shape[3] == 1 and self.image_shape_[2] == 3 else pixels
-
-    def _fitted(self) -> Self:
-        check_is_fitted(self)
-        return self
 
     def _chunks(
         self, images: Images, present: ArrayLike | None, whole: bool = False

@@ -52,16 +52,13 @@ class Attribution(_CaptumAttribution):  # type: ignore[misc]
         present: Tensor | None = None,
         return_convergence_delta: bool = False,
     ) -> Any:
-        """Exact Shapley values of one output per row.
+        """Exact Shapley values (B, P) of one output per row.
 
         Args:
             inputs: (B, P).
             target: The output: one for all rows or one per row. May be left out when there is one output.
             present: Players that are there, as in the network's `forward`.
-            return_convergence_delta: Also returns sum of values - (v(x) - v(empty)) per row, zero up to rounding.
-
-        Returns:
-            (B, P), and the deltas (B,) if asked for.
+            return_convergence_delta: Also returns sum of values - (v(x) - v(empty)), (B,), zero up to rounding.
         """
         values = self.net.shapley_values(inputs, present)  # (B, P, K)
         if values.shape[1] != inputs.shape[1]:

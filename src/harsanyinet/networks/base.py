@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
 from os import PathLike
 from typing import Any, ClassVar, Self
 
@@ -76,10 +77,6 @@ class HarsanyiNet(nn.Module, ABC):
         """What the channels of each unit add to each output, one (K, U_l, C_l) tensor per block."""
 
     @abstractmethod
-    def values_per_row(self) -> int:
-        """The most values that a row has in a block: how much memory a row takes."""
-
-    @abstractmethod
     def child_masks(self) -> list[Tensor]:
         """The children of every block, (U_l, D_l) bool each."""
 
@@ -120,7 +117,7 @@ class HarsanyiNet(nn.Module, ABC):
         """Refuses what is not a tensor of rows of this shape in the network's own dtype."""
         if not isinstance(x, Tensor):
             raise TypeError(f"x must be a torch tensor, however: {type(x).__name__}; use torch.as_tensor(x)")
-        if x.ndim == 0 or x.shape[1:] != shape:
+        if x.shape[1:] != shape:
             wanted = ", ".join([rows, *map(str, shape)])
             raise ValueError(f"x must have shape ({wanted}), however: {tuple(x.shape)}")
         if x.dtype != self.base.dtype:
@@ -142,11 +139,16 @@ class HarsanyiNet(nn.Module, ABC):
             out = torch.addmm(out, z.flatten(1), readout.flatten(1).T)
         return out
 
+    @cached_property
+    def _values_per_row(self) -> int:
+        """The most values that a row has in a block."""
+        return max(int(readout[0].numel()) for readout in self.readout_weights())
+
     def _chunks(self, x: Tensor, present: Tensor | None) -> list[tuple[Tensor, Tensor | None]]:
         """The rows in pieces, in inference; in one piece when gradients are recorded or the network is compiled."""
         if torch.is_grad_enabled() or torch.compiler.is_compiling() or not isinstance(x, Tensor) or x.ndim == 0:
             return [(x, present)]
-        size = max(256, CHUNK // self.values_per_row())
+        size = max(256, CHUNK // self._values_per_row)
         if len(x) <= size:
             return [(x, present)]
         if present is not None:

@@ -19,18 +19,11 @@ from harsanyinet.networks.paper_training import units_in_training
 
 
 class State(NamedTuple):
-    """What one block hands to the next.
+    """What one block hands to the next, of N candidates. In the activation gate values alone."""
 
-    Attributes:
-        values: (B, N, C), C channels of N candidates; (B, D) columns below the first block.
-        present: (B, N) ones for candidates all of whose players are present, else zeros; None when every player is
-            present (and in the activation gate).
-        has_field: (N,) ones, zeros for candidates with an empty receptive field; None in the activation gate.
-    """
-
-    values: Tensor
-    present: Tensor | None = None
-    has_field: Tensor | None = None
+    values: Tensor  # (B, N, C), C channels; (B, D) columns below the first block
+    present: Tensor | None = None  # (B, N) ones where all players of a candidate are present, else zeros; None: all are
+    has_field: Tensor | None = None  # (N,) ones, zeros for candidates with an empty receptive field
 
 
 def join(states: Sequence[State]) -> State:
@@ -44,11 +37,7 @@ def join(states: Sequence[State]) -> State:
 
 
 class ActivationBlock(nn.Module):
-    """The paper's block: z_u = ReLU(A_u . (Sigma_u z) * AND over the children of tanh(gamma |z_child|)). No bias.
-
-    Shape:
-        - the state of D candidates; returns the state of U units of one channel.
-    """
+    """The paper's block: z_u = ReLU(A_u . (Sigma_u z) * AND over the children of tanh(gamma |z_child|)). No bias."""
 
     no_weight_decay = trained_apart = ("tau",)
 
@@ -93,11 +82,7 @@ class PresenceBlock(nn.Module):
     """Units of several channels that share a children set: z_u = present_u * dropout(activation(W_u . children + b_u)).
 
     present_u is the product of the children's presence bits. A unit whose receptive field is empty has neither inputs
-    nor a bias, and every admitted activation maps 0 to 0.
-
-    Shape:
-        - the state of N candidates with D columns in all; `owner` (D,) names the candidate of each column.
-        - returns the state of U units with C channels each.
+    nor a bias, and every admitted activation maps 0 to 0. `owner` (D,) names the candidate of each column below.
     """
 
     no_weight_decay = trained_apart = ("tau",)
@@ -144,11 +129,8 @@ class PresenceBlock(nn.Module):
 class SameSetBlock(nn.Module):
     """A presence block whose units keep their set: the child of a unit is the unit of the same number below.
 
-    Batched products of (C, C) matrices instead of one masked (U C, U C) matrix.
-
-    Shape:
-        - the joined states of the L blocks below that are connected, U units of C channels each.
-        - returns the state of U units with C channels each.
+    Batched products of (C, C) matrices instead of one masked (U C, U C) matrix. Reads the joined states of the L blocks
+    below that are connected, U units of C channels each.
     """
 
     def __init__(

@@ -41,10 +41,7 @@ class HarsanyiMLP(HarsanyiNet):
     network was made with stands in `net.settings`.
 
     Args:
-        n_features: Number of columns of x.
-        n_outputs: Number of raw outputs.
-        n_blocks: Number of blocks.
-        width: Units per block.
+        n_features, n_outputs, n_blocks, width: Columns of x, raw outputs, blocks, units per block.
         gate: The kind of block.
         beta: Steepness of the straight-through gradient of the children.
         gamma: Sharpness of the soft AND (activation gate).
@@ -161,9 +158,7 @@ class HarsanyiMLP(HarsanyiNet):
         their children. Train it with AdamW and stop by rows held out.
 
         Args:
-            n_features: Number of columns of x.
-            n_outputs: Number of raw outputs.
-            changed: Any other setting of the activation gate.
+            n_features, n_outputs, changed: As for the class; any other setting of the activation gate.
 
         Examples:
             >>> net = HarsanyiMLP.deep(6, 2, seed=0)
@@ -185,10 +180,6 @@ class HarsanyiMLP(HarsanyiNet):
     def readout_weights(self) -> list[Tensor]:
         """The parameters themselves."""
         return list(self.readouts)
-
-    def values_per_row(self) -> int:
-        """The channels of all units of a block."""
-        return int(self.readouts[0][0].numel())
 
     def spreader(self, readouts: Sequence[Tensor]) -> Spreader:
         """One matrix per block."""

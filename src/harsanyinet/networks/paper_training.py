@@ -20,11 +20,7 @@ PaperSettings = tuple[float, float, SoftAnd]
 
 
 class _Acting(NamedTuple):
-    """What an activation block keeps of a forward pass in training.
-
-    ReLU lets no gradient through a unit that is zero, so that only rows count in which all children of
-    some unit act.
-    """
+    """What an activation block keeps in training, of rows in which all children of some unit act; ReLU shuts others."""
 
     rows: Tensor | None  # positions of the rows kept, None for all
     z: Tensor  # (B, D)
@@ -32,11 +28,12 @@ class _Acting(NamedTuple):
     children: Children
 
 
-def _act(z: Tensor, acting: Tensor | None, weight: Tensor, tau: Tensor, settings: PaperSettings) -> _Acting | None:
-    """The units of (B, D) candidates; where zeros and ones say which act, of rows in which a unit may, else None."""
+def _act(z: Tensor, deep: bool, weight: Tensor, tau: Tensor, settings: PaperSettings) -> _Acting | None:
+    """The units of (B, D) candidates; of a deep block in the rows in which a unit may act, None if there are none."""
     (_, gamma, mode), rows = settings, None
     children = choose(weight, tau.sign().relu_())
-    if acting is not None:
+    if deep:
+        acting = z.sign().abs_()
         missing = torch.addmm(children.size.t(), acting, children.sigma.t(), beta=-1)  # (B, U), 0 if none is
         rows = (missing.amax(1) >= 0).nonzero().view(-1)
         if not len(rows):
@@ -76,11 +73,7 @@ def _gradients(
 
 
 def units_in_training(z: Tensor, weight: Tensor, tau: Tensor, settings: PaperSettings) -> Tensor:
-    """The units of one activation block, in whose weights, children and inputs gradients are wanted.
-
-    Shape:
-        - z: (B, ...) with D candidates in a row; weight, tau: (U, D); returns (B, U, 1).
-    """
+    """The units (B, U, 1) of an activation block over z (B, ...), D candidates in a row, whose gradients are wanted."""
     units: Tensor = _Units.apply(z, weight, tau, settings)  # type: ignore[no-untyped-call]
     return units
 
@@ -93,7 +86,7 @@ class _Units(torch.autograd.Function):
         ctx.shape, ctx.settings = z.shape, settings
         z = z.flatten(1)
         deep = ctx.needs_input_grad[0] and not torch.compiler.is_compiling()  # the first block is never silent
-        kept = _act(z, z.sign().abs_() if deep else None, weight, tau, settings)
+        kept = _act(z, deep, weight, tau, settings)
         if kept is None:
             ctx.save_for_backward(weight, tau)
             return z.new_zeros(len(z), len(tau), 1)
@@ -123,8 +116,7 @@ def chained(
 ) -> Tensor:
     """The outputs (B, K) of activation blocks one upon the other, for training: what is silent costs next to nothing.
 
-    Shape:
-        - z: (B, D); base: (K,); parameters: weight and tau (U, D) and the readout (K, U, 1) of each block.
+    From z (B, D), base (K,) and, of each block, weight and tau (U, D) and the readout (K, U, 1).
     """
     flat = [parameter for block in parameters for parameter in block]
     out: Tensor = _Chain.apply(settings, z, base, *flat)  # type: ignore[no-untyped-call]
@@ -138,13 +130,13 @@ class _Chain(torch.autograd.Function):
     def forward(ctx: Any, settings: PaperSettings, z: Tensor, base: Tensor, *parameters: Tensor) -> Tensor:
         ctx.settings = settings
         kept: list[tuple[_Acting, Tensor | None]] = []  # of each block up to the first silent one; rows of the whole
-        rows, nonzero, out = None, None, base.repeat(len(z), 1)
+        rows, out = None, base.repeat(len(z), 1)
         with torch.inference_mode():  # spares every call below what autograd does to see that it is not wanted
-            for weight, tau, readout in zip(*[iter(parameters)] * 3, strict=True):
-                acting = _act(z, nonzero, weight, tau, settings)
+            for level, (weight, tau, readout) in enumerate(zip(*[iter(parameters)] * 3, strict=True)):
+                acting = _act(z, level > 0, weight, tau, settings)
                 if acting is None:
                     break
-                z, nonzero = acting.unit.units, acting.unit.units.sign()
+                z = acting.unit.units
                 if acting.rows is None:
                     out.addmm_(z, readout.squeeze(2).t())
                 else:

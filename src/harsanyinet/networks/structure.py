@@ -19,16 +19,13 @@ Connect = Literal["previous", "all"]
 
 
 def receptive_fields(children: Sequence[Tensor], players: Tensor, connect: Connect = "previous") -> list[Tensor]:
-    """The receptive field of every unit, block by block: the union of its children's fields.
+    """The receptive field of every unit, (U_l, P) bool per block: the union of its children's fields, or empty.
 
     Args:
         children: One (U_l, D_l) bool tensor per block. The candidates D_l of the first block are the rows of
             `players`; those of a later block are the units of the previous block or of all previous blocks.
         players: (D_1, P) bool, the players behind each candidate of the first block.
         connect: Where the candidates of later blocks come from.
-
-    Returns:
-        One (U_l, P) bool tensor per block. The field of a unit without children is empty.
     """
     fields: list[Tensor] = []
     for level, chosen in enumerate(children):
@@ -39,15 +36,10 @@ def receptive_fields(children: Sequence[Tensor], players: Tensor, connect: Conne
 
 @dataclass(frozen=True)
 class Structure:
-    """What the children of a network imply; computed once and valid for as long as the children stay.
+    """What the children of a network imply; computed once and valid for as long as the children stay."""
 
-    Attributes:
-        children: What it was computed from: bool masks, in the form in which the network keeps them.
-        fields: The receptive field of every unit, (U_l, P) bool per block.
-    """
-
-    children: tuple[Tensor, ...]
-    fields: tuple[Tensor, ...]
+    children: tuple[Tensor, ...]  # bool masks, in the form in which the network keeps them
+    fields: tuple[Tensor, ...]  # the receptive field of every unit, (U_l, P) bool per block
 
     def fits(self, children: Sequence[Tensor]) -> bool:
         """Whether these are still the same children, on the same device."""
