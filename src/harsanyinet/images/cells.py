@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from harsanyinet.images.conv_blocks import inside, neighbours
-from harsanyinet.networks.spreading import Spreader
+from harsanyinet.networks.structure import Spreader
 
 
 def sizes_of(cells: tuple[int, int], strides: Sequence[int]) -> list[tuple[int, int]]:

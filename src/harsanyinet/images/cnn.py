@@ -15,8 +15,7 @@ from harsanyinet.images.cnn_settings import CNNSettings
 from harsanyinet.images.conv_blocks import GroupBlock, LocationBlock, StemName, evaluating, make_stem, pixels_per_cell
 from harsanyinet.networks.base import HarsanyiNet, full_precision, present_rows
 from harsanyinet.networks.draws import Draws, from_seed, normal
-from harsanyinet.networks.spreading import Spreader, by_matrices
-from harsanyinet.networks.structure import Structure
+from harsanyinet.networks.structure import Spreader, Structure, by_matrices
 
 
 class HarsanyiCNN(HarsanyiNet):
@@ -56,9 +55,7 @@ class HarsanyiCNN(HarsanyiNet):
         (2, 4, 4, 3)
     """
 
-    in_repr: ClassVar = (
-        "in_channels", "image_size", "n_outputs", "channels", "n_blocks", "gate", "children", "groups",
-    )  # fmt: skip
+    in_repr: ClassVar = ("in_channels", "image_size", "n_outputs", "channels", "n_blocks", "gate", "children", "groups")
     _sides: tuple[Structure, list[Sides | None]] | None = None
 
     def __init__(

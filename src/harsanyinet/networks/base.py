@@ -23,8 +23,7 @@ from harsanyinet.explanations.explanation import Explanation
 from harsanyinet.explanations.names import check_mask_shape
 from harsanyinet.networks.draws import left_open
 from harsanyinet.networks.settings import as_json
-from harsanyinet.networks.spreading import Spreader, dividends_of_units, unit_contributions
-from harsanyinet.networks.structure import Structure
+from harsanyinet.networks.structure import Spreader, Structure, dividends_of_units, unit_contributions
 
 CHUNK = 2**20
 """Inference runs in chunks of rows with about so many values per block: fresh memory costs more than arithmetic."""

@@ -17,8 +17,7 @@ from harsanyinet.networks.blocks import ActivationBlock, PresenceBlock, SameSetB
 from harsanyinet.networks.draws import Draws, first_children, first_sets, from_seed, xavier
 from harsanyinet.networks.paper_training import chained
 from harsanyinet.networks.settings import PRESENCE_ONLY, MLPSettings
-from harsanyinet.networks.spreading import Spreader, by_matrices
-from harsanyinet.networks.structure import receptive_fields
+from harsanyinet.networks.structure import Spreader, by_matrices, receptive_fields
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu_,
@@ -97,7 +96,7 @@ class HarsanyiMLP(HarsanyiNet):
             settings["width"] = max(len(sets), 1)
         self.settings: MLPSettings = MLPSettings(n_features=n_features, n_outputs=n_outputs, **settings)
         s, k = self.settings, self.settings.n_outputs
-        self.n_features, self.n_outputs, self.n_players = s.n_features, k, s.n_players
+        self.n_features, self.n_outputs, self.n_players = s.n_features, k, len(set(s.columns or ()))
         self.gate, self.connect = s.gate, s.connect
         if sets is not None and s.gate == "activation":
             raise ValueError(PRESENCE_ONLY)
@@ -105,9 +104,9 @@ class HarsanyiMLP(HarsanyiNet):
         if s.gate == "activation":
             first = None
         elif sets is None:
-            first = first_sets(s.width, s.n_players, s.set_sizes, generator)
+            first = first_sets(s.width, self.n_players, s.set_sizes, generator)
         else:
-            first = _as_masks(sets, s.n_players)
+            first = _as_masks(sets, self.n_players)
         dtype = dtype or torch.get_default_dtype()
         self.register_buffer("columns", torch.tensor(s.columns), persistent=False)  # a setting, no weight
         self.register_buffer("baseline", _as_baseline(baseline, s.n_features, dtype))
@@ -221,7 +220,7 @@ class HarsanyiMLP(HarsanyiNet):
         if not plain or not torch.is_grad_enabled() or torch.compiler.is_compiling():
             return self.read(self.units(x, present))
         blocks: list[Any] = list(self.blocks)
-        parameters = [(block.weight, block.tau, r) for block, r in zip(blocks, self.readouts, strict=True)]
+        parameters = [p for block, r in zip(blocks, self.readouts, strict=True) for p in (block.weight, block.tau, r)]
         settings = (blocks[0].beta, blocks[0].gamma, blocks[0].mode)
         return chained(self._inputs(x, present)[0], self.base, parameters, settings)
 

@@ -111,15 +111,12 @@ class _Units(torch.autograd.Function):
         return of_z, of_weight, of_tau, None
 
 
-def chained(
-    z: Tensor, base: Tensor, parameters: Sequence[tuple[Tensor, Tensor, Tensor]], settings: PaperSettings
-) -> Tensor:
+def chained(z: Tensor, base: Tensor, parameters: Sequence[Tensor], settings: PaperSettings) -> Tensor:
     """The outputs (B, K) of activation blocks one upon the other, for training: what is silent costs next to nothing.
 
-    From z (B, D), base (K,) and, of each block, weight and tau (U, D) and the readout (K, U, 1).
+    From z (B, D), base (K,) and, of each block in turn, weight and tau (U, D) and the readout (K, U, 1).
     """
-    flat = [parameter for block in parameters for parameter in block]
-    out: Tensor = _Chain.apply(settings, z, base, *flat)  # type: ignore[no-untyped-call]
+    out: Tensor = _Chain.apply(settings, z, base, *parameters)  # type: ignore[no-untyped-call]
     return out
 
 

@@ -131,12 +131,6 @@ class MLPSettings:
         given = self.initial_children
         return tuple(given) if isinstance(given, Sequence) else (given,) * self.n_blocks
 
-    @property
-    def n_players(self) -> int:
-        """How many players the columns belong to."""
-        assert self.columns is not None
-        return len(set(self.columns))
-
 
 def _players_of_columns(columns: Iterable[int] | None, n_features: int) -> tuple[int, ...]:
     players = tuple(range(n_features)) if columns is None else tuple(int(c) for c in columns)
