@@ -11,7 +11,7 @@ import numpy as np
 
 from harsanyinet.images.conv_blocks import StemName, TauGradient
 from harsanyinet.networks.gates import SoftAnd
-from harsanyinet.networks.settings import Gate, at_least_one, one_of, positive, settle, settle_types
+from harsanyinet.networks.settings import Gate, at_least_one, one_of, one_per_block, settle, settle_fields
 
 Children = Literal["location", "group"]
 Readout = Literal["cell", "shared"]
@@ -53,11 +53,9 @@ class CNNSettings:
                 f"image_size must be one number, or height and width, however: image_size={self.image_size}"
             )
         height, width = map(index, np.broadcast_to(np.asarray(self.image_size), 2).tolist())
-        settle_types(self)
+        settle_fields(self)
+        at_least_one(height=height, width=width, rank=self.rank)
         settle(self, image_size=(height, width))
-        for name in ("in_channels", "n_outputs", "n_blocks", "groups", "patch", "rank"):
-            at_least_one(**{name: getattr(self, name)})
-        at_least_one(height=height, width=width)
         self._settle_lists()
         settle(self, children=self.children or ("location" if self.gate == "activation" else "group"))
         one_of(Children, children=self.children)
@@ -66,9 +64,6 @@ class CNNSettings:
             raise ValueError(
                 f"patch must divide the height and width of the images, however: patch={self.patch}, {height} x {width}"
             )
-        positive(beta=self.beta, gamma=self.gamma)
-        if not 0 <= self.gate_floor < 1:
-            raise ValueError(f"gate_floor must lie in [0, 1), however: gate_floor={self.gate_floor}")
         settle(self, output_bias=self.gate == "presence" if self.output_bias is None else self.output_bias)
 
     def _settle_lists(self) -> None:
@@ -77,12 +72,8 @@ class CNNSettings:
         channels = index(self.channels) if one_for_all else tuple(map(index, self.channels))  # type: ignore[arg-type]
         steps = (1,) * self.n_blocks if self.strides is None else tuple(map(index, self.strides))
         settle(self, channels=channels, strides=steps)
-        for name, given in (("channels", self.widths), ("strides", steps)):
-            if len(given) != self.n_blocks:
-                raise ValueError(
-                    f"{name} must hold one number for each of the {self.n_blocks} blocks, however: {list(given)}"
-                )
-            at_least_one(**{name: min(given)})
+        one_per_block(self.n_blocks, channels=self.widths, strides=steps)
+        at_least_one(channels=min(self.widths), strides=min(steps))
 
     def _check_children(self) -> None:
         """What belongs to one way of choosing children is refused under the other."""

@@ -293,12 +293,11 @@ class LocationBlock(nn.Module):
         out = self.norm(masked_convolution(z, self.weight, sigma).permute(0, 3, 1, 2)).relu_().permute(0, 2, 3, 1)
         if self.residual:
             out = out + z
-        if present is None:
-            return out, None
-        with torch.no_grad():
+        if present is not None:
             near = neighbours(present.to(z.dtype), 1.0)[..., 0]
-            present = (((1 - near) * sigma).sum(-1) == 0)[..., None]
-        return torch.where(present, out, 0.0), present
+            present = (((1 - near) * sigma.detach()).sum(-1) == 0)[..., None]
+            out = torch.where(present, out, 0.0)
+        return out, present
 
 
 def _with_centre(sigma: Tensor) -> Tensor:
@@ -368,9 +367,9 @@ class GroupBlock(nn.Module):
         out = self.norm(F.conv2d(z.permute(0, 3, 1, 2), kernel, **read)).relu_().permute(0, 2, 3, 1)
         if self.residual:
             out = out + z
-        if present is None:
-            return out, None
-        with torch.no_grad():
+        if present is not None:
             absent = (~present).to(z.dtype).permute(0, 3, 1, 2)  # what lies outside is not absent
-            present = (F.conv2d(absent, sigma.view(-1, 1, 3, 3), **read) < 0.5).permute(0, 2, 3, 1)
-        return torch.where(present.repeat_interleave(out.shape[3] // self.groups, 3), out, 0.0), present
+            n_absent = F.conv2d(absent, sigma.detach().view(-1, 1, 3, 3), **read)
+            present = (n_absent < 0.5).permute(0, 2, 3, 1)
+            out = torch.where(present.repeat_interleave(out.shape[3] // self.groups, 3), out, 0.0)
+        return out, present

@@ -16,7 +16,6 @@ DeepWeights = Literal["xavier", "positive"]
 Activation = Literal["relu", "gelu", "silu", "tanh"]
 FirstChildren = int | float | None
 
-
 PRESENCE_ONLY = (
     "channels, sets, dropout and learn_children=False belong to the presence gate, however: gate='activation'"
 )
@@ -37,11 +36,11 @@ def at_least_one(**counts: int | None) -> None:
             raise ValueError(f"{name} must be at least 1, however: {name}={count}")
 
 
-def positive(**numbers: float) -> None:
-    """Refuses what is not a positive, finite number."""
-    for name, number in numbers.items():
-        if not (math.isfinite(number) and number > 0):
-            raise ValueError(f"{name} must be positive and finite, however: {name}={number}")
+def one_per_block(n_blocks: int, **lists: Sequence[Any]) -> None:
+    """Refuses lists of another length."""
+    for name, given in lists.items():
+        if len(given) != n_blocks:
+            raise ValueError(f"{name} must hold one number for each of the {n_blocks} blocks, however: {list(given)}")
 
 
 def as_json(settings: Any) -> dict[str, Any]:
@@ -56,12 +55,20 @@ def settle(settings: Any, **values: Any) -> None:
         object.__setattr__(settings, name, value)
 
 
-def settle_types(settings: Any) -> None:
-    """Likewise: numbers become what their field's type says, and options must be among those of its `Literal`."""
+def settle_fields(settings: Any) -> None:
+    """Likewise, for fields of one type: whole numbers from one on, shares, positive numbers, options of a `Literal`."""
     for name, kind in get_type_hints(type(settings)).items():
         value = getattr(settings, name)
-        if kind in (int, float):
-            settle(settings, **{name: index(value) if kind is int else float(value)})
+        if kind is int:
+            settle(settings, **{name: index(value)})
+            if name != "seed":
+                at_least_one(**{name: value})
+        elif kind is float:
+            settle(settings, **{name: float(value)})
+            share = name in ("dropout", "gate_floor")
+            if not (0 <= value < 1 if share else 0 < value < math.inf):
+                wanted = "lie in [0, 1)" if share else "be positive and finite"
+                raise ValueError(f"{name} must {wanted}, however: {name}={float(value)}")
         elif get_origin(kind) is Literal:
             one_of(kind, **{name: value})
 
@@ -94,12 +101,8 @@ class MLPSettings:
     output_bias: bool | None = None
 
     def __post_init__(self) -> None:
-        settle_types(self)
+        settle_fields(self)
         settle(self, set_sizes=tuple(map(index, self.set_sizes)))
-        at_least_one(n_features=self.n_features, n_outputs=self.n_outputs, n_blocks=self.n_blocks, width=self.width)
-        positive(beta=self.beta, gamma=self.gamma)
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout must lie in [0, 1), however: dropout={self.dropout}")
         if any(size < 1 for size in self.set_sizes) or not self.set_sizes:
             raise ValueError(f"set_sizes must be positive sizes, however: set_sizes={self.set_sizes}")
         self._check_gate()
@@ -115,11 +118,7 @@ class MLPSettings:
             raise ValueError("initial_children belongs to the activation gate; pass sets or set_sizes for presence")
         if isinstance(self.initial_children, Sequence):
             settle(self, initial_children=tuple(self.initial_children))
-        if len(self.children_per_block) != self.n_blocks:
-            raise ValueError(
-                f"initial_children must hold one number for each of the {self.n_blocks} blocks, however: "
-                f"{list(self.children_per_block)}"
-            )
+        one_per_block(self.n_blocks, initial_children=self.children_per_block)
         if self.gate == "activation" and (
             self.channels not in (None, 1) or self.dropout or self.learn_children is False
         ):
