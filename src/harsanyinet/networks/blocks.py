@@ -143,10 +143,12 @@ class SameSetBlock(nn.Module):
         self.weight = nn.Parameter(_either_sign((n_units, n_below * channels, channels), generator) * scale)
         self.bias = nn.Parameter(_either_sign((n_units, channels), generator) * scale)
         self.dropout = nn.Dropout(dropout)
+        self.register_buffer("own", torch.eye(n_units, dtype=torch.bool).repeat(1, n_below), persistent=False)
+        self.own: Tensor
 
     def child_mask(self) -> Tensor:
         """(U, L * U) bool."""
-        return torch.eye(self.n_units, dtype=torch.bool, device=self.bias.device).repeat(1, self.n_below)
+        return self.own.clone()
 
     def forward(self, below: State) -> State:  # noqa: D102
         values, present, has_field = below

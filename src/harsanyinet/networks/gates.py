@@ -35,6 +35,8 @@ def select_children(tau: Tensor, beta: float) -> Tensor:
 
     d Sigma / d tau = beta * exp(-tau) / (1 + exp(-tau))^2.
     """
+    if not (tau.requires_grad and torch.is_grad_enabled()):
+        return (tau > 0).to(tau.dtype)
     selected: Tensor = _StraightThrough.apply(tau, beta)  # type: ignore[no-untyped-call]
     return selected
 
