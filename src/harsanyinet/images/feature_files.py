@@ -105,7 +105,7 @@ def _fill(
 def _record(path: Path, maps: np.memmap[Any, Any], rows: int, checksum: int) -> None:
     """Writes beside the file how many rows it has, once they are on the disk."""
     maps.flush()
-    write_beside(path.with_suffix(".json"), json.dumps({"rows": rows, "of": len(maps), "crc32": checksum}).encode())
+    write_beside(path.with_suffix(".json"), json.dumps({"rows": rows, "crc32": checksum}).encode())
 
 
 def _sound_rows(file: Path, shape: tuple[int, ...], dtype: Precision) -> int:

@@ -56,7 +56,7 @@ class HarsanyiNet(nn.Module, ABC):
     blocks: nn.ModuleList
     settings: Any
     unstorable: str | None = None
-    in_repr: ClassVar[tuple[str, ...]]
+    in_repr: ClassVar[tuple[str, ...]]  # settings that differ between networks
     _structure: Structure | None = None
 
     @abstractmethod
@@ -270,7 +270,7 @@ class HarsanyiNet(nn.Module, ABC):
             )
 
     def extra_repr(self) -> str:
-        """The settings that differ between networks."""
+        """Some of the settings."""
         config = self.config
         return ", ".join(f"{name}={config[name]!r}" for name in self.in_repr)
 
