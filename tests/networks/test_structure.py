@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 import torch
@@ -52,6 +55,8 @@ def test_few_among_many_players_take_the_sparse_path(kind, channels):
     assert all(shares is not None for shares in net.structure().sparse)
     ex = net.explain(x)
     np.testing.assert_allclose(ex.values, net.shapley_values(x).detach().numpy(), atol=1e-13)
+    for again in (copy.deepcopy(net), pickle.loads(pickle.dumps(net))):  # with the shares that it keeps
+        np.testing.assert_array_equal(again.explain(x).values, ex.values)
     players = list(range(0, 200, 20))
 
     def subgame(masks):

@@ -59,14 +59,10 @@ class Structure:
         return (field.to(dtype) / field.sum(1, keepdim=True).clamp_min(1)).T
 
     @cached_property
-    def sparse(self) -> tuple[Tensor | None, ...]:
-        """Per block, the shares in a CSR layout where fields are so small among so many players that it pays."""
+    def sparse(self) -> tuple[tuple[Tensor, Tensor, Tensor] | None, ...]:
+        """Per block, the non-zero shares where fields are so small among so many players that it pays, else None."""
         few = (f.numel() > 2**14 and 20 * int(f.sum()) < f.numel() for f in self.fields)
-        with warnings.catch_warnings():  # torch calls the layout a beta once per process
-            warnings.simplefilter("ignore", UserWarning)
-            return tuple(
-                self.shares(level, torch.float64).to_sparse_csr() if worth else None for level, worth in enumerate(few)
-            )
+        return tuple(_sparse_shares(f) if worth else None for f, worth in zip(self.fields, few, strict=True))
 
     @cached_property
     def uniform(self) -> bool:
@@ -100,20 +96,32 @@ def by_matrices(readouts: Sequence[Tensor], structure: Structure) -> Spreader:
             shares = structure.shares(level, readout.dtype)
             matrices.append((readout.transpose(1, 2) * shares).flatten(0, 1) if scalar else shares)
         else:
-            shares = sparse.to(readout.dtype)
-            matrices.append(_weighted(shares, readout[:, :, 0]) if scalar else shares)
+            matrices.append(_weighted(sparse, readout[:, :, 0] if scalar else torch.ones_like(readout[:1, :, 0])))
         if not scalar and structure.uniform:
             break
     return lambda units: _shapley_of_units(units, matrices, len(readouts[0]))
 
 
-def _weighted(shares: Tensor, weights: Tensor) -> Tensor:
-    """(K P, U) from sparse shares (P, U) and weights (K, U): the shares once for each output, weighted."""
-    starts, units, k = shares.crow_indices(), shares.col_indices(), len(weights)
+def _sparse_shares(field: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Of fields (U, P), player by player: where its units start (P + 1,), the units, and their shares 1/|R_u|.
+
+    Plain tensors, since a network keeps them, and torch's sparse ones cannot be copied.
+    """
+    players, units = field.T.nonzero(as_tuple=True)  # sorted by player
+    starts = torch.searchsorted(players, torch.arange(field.shape[1] + 1, device=field.device))
+    return starts, units, 1 / field.sum(1).double()[units]
+
+
+def _weighted(sparse: tuple[Tensor, Tensor, Tensor], weights: Tensor) -> Tensor:
+    """(K P, U) in a CSR layout from sparse shares and weights (K, U): the shares once for each output, weighted."""
+    starts, units, shares = sparse
+    k, n_players = len(weights), len(starts) - 1
     starts = torch.cat([starts[:1], *(starts[1:] + i * len(units) for i in range(k))])
-    values = (shares.values() * weights[:, units]).flatten()
-    size = (k * len(shares), shares.shape[1])
-    return torch.sparse_csr_tensor(starts, units.repeat(k), values, size, check_invariants=False)
+    values = (shares.to(weights.dtype) * weights[:, units]).flatten()
+    size = (k * n_players, weights.shape[1])
+    with warnings.catch_warnings():  # torch calls the layout a beta once per process
+        warnings.simplefilter("ignore", UserWarning)
+        return torch.sparse_csr_tensor(starts, units.repeat(k), values, size, check_invariants=False)
 
 
 def _shapley_of_units(units: Sequence[Tensor], spreads: Sequence[Tensor], n_outputs: int) -> Tensor:
