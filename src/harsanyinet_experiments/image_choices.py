@@ -56,7 +56,7 @@ def _tau(cell: Cell, models: Path, quick: bool) -> Record:
         "accuracy": image_paper.accuracy(model, data),
         "train_loss": model.history_.train_loss[-1],
         "train_seconds": model.history_.seconds,
-        "children": [round(float(mask.double().sum(1).mean()), 3) for mask in net.neighbour_masks()],
+        "children": [round(float(mask.double().sum(1).mean()), 3) for mask in net.chosen_children()],
         "cells_active": [round(float((z != 0).any(2).double().mean()), 4) for z in units],
     }
 

@@ -208,7 +208,7 @@ def family_of_unit(net: HarsanyiCNN, level: int, unit: int) -> dict[str, Any]:
     height, width = sizes[level]
     row, column = divmod(place, sizes[level + 1][1])
     stride = net.config["strides"][level]
-    mask = net.neighbour_masks()[level]
+    mask = net.chosen_children()[level]
     taken = mask[group] if net.config["children"] == "group" else mask[place]
     for k in range(9):
         y, x = stride * row + k // 3 - 1, stride * column + k % 3 - 1

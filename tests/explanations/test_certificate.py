@@ -62,8 +62,8 @@ class ResidualFromANonChild(HarsanyiMLP):
 class FieldMissesAPlayer(HarsanyiMLP):
     """Claims smaller receptive fields than its children have."""
 
-    def child_masks(self):
-        masks = super().child_masks()
+    def chosen_children(self):
+        masks = super().chosen_children()
         masks[0] = masks[0].clone()
         wide = masks[0].sum(1) > 1
         masks[0][wide, masks[0][wide].float().argmax(1)] = False

@@ -8,7 +8,7 @@ import torch
 from image_networks import images, network
 
 from harsanyinet.images.cells import sides_of, sizes_of
-from harsanyinet.networks.spreading import by_matrices, unit_contributions
+from harsanyinet.networks.structure import by_matrices, unit_contributions
 
 
 def test_a_receptive_field_holds_every_cell_that_a_unit_notices():

@@ -85,7 +85,7 @@ def test_a_game_plays_the_whole_network():
 
 def test_the_children_of_the_paper_are_about_half_of_the_neighbours_inside():
     net = HarsanyiCNN(1, 28, 10)
-    children = net.neighbour_masks()[0].view(14, 14, 9)
+    children = net.chosen_children()[0].view(14, 14, 9)
     assert not bool((children & ~inside(14, 14)).any())
     assert 0.4 < float(children[1:-1, 1:-1].float().mean()) < 0.6
     assert net.cells == (14, 14)
@@ -153,19 +153,3 @@ def test_wrong_images():
         net(torch.full((2, 3, 8, 12), torch.inf))
     with pytest.raises(ValueError, match=r"present must have shape \(24,\) or \(2, 24\), however: \(2, 96\)"):
         net(torch.rand(2, 3, 8, 12), present=torch.ones(2, 96, dtype=torch.bool))
-
-
-def test_weights_under_their_former_names_are_read(tmp_path):
-    """Files of models and checkpoints of trainings that came before the names did, also inside another module."""
-    net, other = network(seed=0), network(seed=1)
-    former = {
-        key.replace("readout_in", "reading").replace("readout_out", "deciding"): tensor
-        for key, tensor in net.state_dict().items()
-    }
-    assert {"reading.0", "deciding"} <= former.keys()
-    x = images(net)
-    other.load_state_dict(former)
-    assert torch.equal(other(x), net(x))
-    inside = nn.ModuleDict({"net": network(seed=2)})
-    inside.load_state_dict({f"net.{key}": tensor for key, tensor in former.items()})
-    assert torch.equal(inside["net"](x), net(x))

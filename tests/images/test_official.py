@@ -113,7 +113,7 @@ def test_a_convolutional_network_of_the_same_layout(tmp_path, gamma):
     expected = their_cnn({name: tensor.double() for name, tensor in state.items()}, x, gamma)
     torch.testing.assert_close(net(x), expected, rtol=1e-11, atol=1e-11)
     assert all(bool(z.any()) for z in net.units(x))
-    mask = net.neighbour_masks()[0].view(3, 4, 9)
+    mask = net.chosen_children()[0].view(3, 4, 9)
     assert not bool(mask[0, 0].any())  # a child outside had killed it
     assert bool(mask[1, 1].any())
     exact = brute_force_shapley(net.game(x, 0), 12, progress=False)

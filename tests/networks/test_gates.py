@@ -39,7 +39,7 @@ def test_presence_bits_and_their_gradient_are_those_of_the_plain_product(seed):
 def test_tiny_children_neither_overflow_nor_revive_a_dead_gate(dtype, mode):
     tiny = torch.finfo(dtype).tiny
     z = torch.tensor([[tiny / 4, 1.0], [tiny, tiny], [0.0, tiny], [0.0, 1.0]], dtype=dtype, requires_grad=True)
-    block = ActivationBlock(2, 3, beta=1.0, gamma=1.0, mode=mode, tau=torch.ones(3, 2), generator=torch.Generator())
+    block = ActivationBlock(torch.ones(3, 2), beta=1.0, gamma=1.0, mode=mode, generator=torch.Generator())
     with torch.no_grad():
         block.weight.fill_(1.0)
         block.tau[2, 0] = -1.0

@@ -12,20 +12,16 @@ from harsanyinet.networks.blocks import ActivationBlock, State
 
 @pytest.mark.parametrize("mode", ["geometric", "product"])
 @pytest.mark.parametrize("dead", [0.0, 0.2, 0.7, 1.0])
-@pytest.mark.parametrize(("deep", "told"), [(False, False), (True, False), (True, True)])
-def test_the_gradient_of_a_block_equals_autograd_through_the_formula(mode, dead, deep, told):
+@pytest.mark.parametrize("deep", [False, True])
+def test_the_gradient_of_a_block_equals_autograd_through_the_formula(mode, dead, deep):
     t, sigma, grad = random_case(0, dead)
     g = torch.Generator().manual_seed(1)
     tau = (sigma - 0.5) * torch.rand(sigma.shape, generator=g, dtype=torch.float64)
-    block = ActivationBlock(7, 9, beta=3.0, gamma=2.0, mode=mode, tau=tau, generator=g).double()
+    block = ActivationBlock(tau, beta=3.0, gamma=2.0, mode=mode, generator=g).double()
     z = (0.4 * t.tan()).requires_grad_(deep)
     with torch.no_grad():
         z[::2] *= -1
-    known = z.detach().abs().sum(1).nonzero()[:, 0] if told else None
-    after = block(State(z, rows=known))
-    found = after.values[:, :, 0]
-    if deep:
-        assert set(found.detach().sum(1).nonzero()[:, 0].tolist()) <= set(after.rows.tolist())
+    found = block(State(z)).values[:, :, 0]
     expected = to_the_letter(z, block.weight, block.tau, 3.0, 2.0, mode)
     torch.testing.assert_close(found, expected, rtol=1e-13, atol=0)
     with torch.no_grad():
@@ -46,7 +42,7 @@ def test_the_gradient_of_tau_by_pencil(mode):
     z0, z1 = 0.5, 2.0
     t0, t1 = math.tanh(z0), math.tanh(z1)
     straight = 4 * math.e / (1 + math.e) ** 2
-    block = ActivationBlock(2, 2, beta=4.0, gamma=1.0, mode=mode, tau=torch.ones(2, 2), generator=torch.Generator())
+    block = ActivationBlock(torch.ones(2, 2), beta=4.0, gamma=1.0, mode=mode, generator=torch.Generator())
     with torch.no_grad():
         block.tau[0, 1] = -1.0
         block.weight.copy_(torch.tensor([[2.0, 5.0], [1.0, 3.0]]))

@@ -7,9 +7,9 @@ cells. Nothing here is trained, so that the maps of a set of images can be compu
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from importlib.util import find_spec
 from io import BytesIO
+from itertools import count
 from operator import index
 from pathlib import Path
 from typing import Any, Self
@@ -44,10 +44,14 @@ def pretrained_weights() -> dict[str, Tensor]:
     return weights
 
 
-class _Grid:
-    """What the convolutions so far have made of the image's grid: its size, its stride, and how far kernels spread."""
+class _Builder:
+    """Convolutions one after the other, each with its batch normalisation folded into weights and bias.
+
+    Knows what those so far have made of the image's grid: its size, its stride, and how far kernels spread.
+    """
 
     def __init__(self, size: tuple[int, int], max_stride: int) -> None:
+        self.weights = pretrained_weights()
         self.size, self.max_stride = size, max_stride
         self.stride = self.dilation = self.window = 1
 
@@ -68,16 +72,8 @@ class _Grid:
     def _around(self, length: int, kernel: int, stride: int, taken: int) -> tuple[int, int]:
         coarse = -(-length // self.dilation)  # cells that one pass of a spread kernel reads
         total = max((-(-coarse // stride) - 1) * stride + kernel - coarse, 0)
-        before = total // 2 * self.dilation
-        reach = (kernel - 1) * self.dilation + 1
+        before, reach = total // 2 * self.dilation, (kernel - 1) * self.dilation + 1
         return before, max((-(-length // taken) - 1) * taken + reach - length - before, 0)
-
-
-class _Builder:
-    """Convolutions one after the other, each with its batch normalisation folded into weights and bias."""
-
-    def __init__(self, weights: Mapping[str, Tensor], grid: _Grid) -> None:
-        self.weights, self.grid = weights, grid
 
     def convolution(self, conv: str, norm: str, stride: int = 1, relu: bool = True) -> list[nn.Module]:
         """Padding where it is uneven, a convolution, ReLU6."""
@@ -88,8 +84,8 @@ class _Builder:
         scale = scale / (var + _NORM_EPS).sqrt()
         c_out, per_group, k, _ = kernel.shape
         groups = c_out if per_group == 1 else 1
-        options: dict[str, Any] = {"dilation": self.grid.dilation, "groups": groups, "device": "meta"}  # draws nothing
-        options["stride"], (left, right, top, bottom) = self.grid.step(k, stride)
+        options: dict[str, Any] = {"dilation": self.dilation, "groups": groups, "device": "meta"}  # draws nothing
+        options["stride"], (left, right, top, bottom) = self.step(k, stride)
         even = left == right and top == bottom
         layer = nn.Conv2d(per_group * groups, c_out, k, padding=(top, left) if even else 0, **options)
         folded = (kernel * scale.view(-1, 1, 1, 1)).float().contiguous(memory_format=torch.channels_last)
@@ -158,19 +154,17 @@ class EfficientNetLite(nn.Module):
         if max_stride not in (2, 4, 8, 16, 32):
             raise ValueError(f"max_stride must be 2, 4, 8, 16 or 32, however: {max_stride=}")
         self.size, self.stage, self.max_stride = (height, width), index(stage), max_stride
-        grid = _Grid(self.size, max_stride)
-        make = _Builder(pretrained_weights(), grid)
+        make = _Builder(self.size, max_stride)
         parts = [nn.Sequential(*make.convolution("_conv_stem", "_bn0", stride=2))]
-        number = 0
+        number = count()
         for n_blocks, stride, _ in _STAGES[:stage]:
-            blocks = [make.block(number + i, 1 if i else stride, residual=i > 0) for i in range(n_blocks)]
+            blocks = [make.block(next(number), 1 if i else stride, residual=i > 0) for i in range(n_blocks)]
             parts.append(nn.Sequential(*blocks))
-            number += n_blocks
         if stage > len(_STAGES):
             parts.append(nn.Sequential(*make.convolution("_conv_head", "_bn1")))
         self.stages = nn.Sequential(*parts)
         self.channels = (*(channels for *_, channels in _STAGES), _LAST)[stage - 1]
-        self.cells, self.window = grid.size, grid.window
+        self.cells, self.window = make.size, make.window
         self.eval()
 
     def train(self, mode: bool = True) -> Self:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from harsanyinet.images.conv_blocks import inside, neighbours
-from harsanyinet.networks.spreading import Spreader
+from harsanyinet.networks.structure import Spreader
 
 
 def sizes_of(cells: tuple[int, int], strides: Sequence[int]) -> list[tuple[int, int]]:
@@ -34,21 +34,14 @@ def grown_fields(
 ) -> list[Tensor]:
     """Receptive fields (U, P) of every block, by recursion over the children that lie in the image.
 
-    Args:
-        children: Per block (P, 9), those of each location, or (G, 9), those of each group of channels.
-        cells: Height and width of z0.
-        strides: Of every block.
-        per_group: Which of the two.
+    Children of each group of channels are (G, 9), those of each location (P, 9).
     """
-    h, w = cells
-    device = children[0].device
-    fields: list[Tensor] = []
-    below = torch.eye(h * w, device=device, dtype=torch.bool)[:, None]  # (P, 1, P): places, groups, players
-    for chosen, step in zip(children, strides, strict=True):
-        where, valid = places((h, w), step, device)
-        h, w = -(-h // step), -(-w // step)
+    device, fields = children[0].device, list[Tensor]()
+    below = torch.eye(math.prod(cells), device=device, dtype=torch.bool)[:, None]  # (P, 1, P): places, groups, players
+    for chosen, step, size in zip(children, strides, [cells, *sizes_of(cells, strides)], strict=False):
+        where, valid = places(size, step, device)
         taken = (chosen[None] if per_group else chosen[:, None]) & valid[:, None]  # (places, G, 9)
-        field = torch.zeros(h * w, taken.shape[1], below.shape[2], dtype=torch.bool, device=device)
+        field = torch.zeros(*taken.shape[:2], below.shape[2], dtype=torch.bool, device=device)
         for k in range(9):
             field |= taken[:, :, k, None] & below[where[:, k]]
         fields.append(field.flatten(0, 1))
@@ -77,12 +70,7 @@ def sides_of(field: Tensor, cells: tuple[int, int], size: tuple[int, int]) -> Si
 
 
 def along_sides(sides: Sequence[Sides], dtype: torch.dtype) -> Spreader:
-    """A spreader along rows and columns in turn: H + W in place of H W products.
-
-    Args:
-        sides: Of the receptive fields of every block, all of which are rectangles.
-        dtype: Of the units.
-    """
+    """A spreader along rows and columns in turn: H + W in place of H W products."""
     typed = [(each.rows.to(dtype), each.columns.to(dtype), each.alone) for each in sides]
 
     def spread(units: Sequence[Tensor]) -> Tensor:

@@ -15,15 +15,7 @@ from harsanyinet.images.cnn_settings import CNNSettings
 from harsanyinet.images.conv_blocks import GroupBlock, LocationBlock, StemName, evaluating, make_stem, pixels_per_cell
 from harsanyinet.networks.base import HarsanyiNet, full_precision, present_rows
 from harsanyinet.networks.draws import Draws, from_seed, normal
-from harsanyinet.networks.settings import as_json
-from harsanyinet.networks.spreading import Spreader, by_matrices
-from harsanyinet.networks.structure import Structure
-
-_UNCERTAIN = (
-    nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm, nn.Dropout, nn.Dropout1d, nn.Dropout2d,
-    nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout,
-)  # fmt: skip
-"""Layers whose output in training is not a function of their input alone."""
+from harsanyinet.networks.structure import Spreader, Structure, by_matrices
 
 
 class HarsanyiCNN(HarsanyiNet):
@@ -40,24 +32,19 @@ class HarsanyiCNN(HarsanyiNet):
         n_outputs: K.
         channels: Channels of every block, and of z0 under a named stem; or one number per block, the first for z0 too.
         n_blocks: Number of blocks.
-        gate: `"activation"`, the paper's block, or `"presence"`.
-        beta: Steepness of the straight-through gradient of the children.
-        gamma: Sharpness of the AND gate (activation gate).
+        gate, beta, gamma, seed, soft_and, output_bias: As in `HarsanyiMLP`.
         stem: `"paper"` (the default), `"patch"`, `"deep"`, `"residual"`, `"map"` (see `conv_blocks.make_stem`), or any
             module whose output is a map.
-        seed: Of the first weights and children.
         patch: Height and width of a patch under the patch stem.
         children: Per `"location"` (always in the activation gate) or per `"group"` of channels (presence gate).
         groups: Groups of channels.
         strides: One number per block, 2 where the map is to become half as fine (children per group); by default 1.
         learn_children: Whether children are trained; always where they are chosen per location.
-        soft_and: `"geometric"` or `"product"` (activation gate).
         tau_gradient: `"formula"`, as in the paper, or `"code"`, as in the authors' code, where beta does not act on the
             AND's own selection (activation gate, training only).
         gate_floor: A gate up to this is zero; 1e-3 in the authors' code (activation gate).
         readout: `"cell"`: every cell has weights of its own; `"shared"`: all cells of a block have the same.
         rank: Cell readouts map a block to so many values first, as in the paper; None for a full matrix.
-        output_bias: Whether v(empty) is a trained constant; by default in the presence gate only.
 
     Shape:
         - x: (B, in_channels, H, W); present: (P,) or (B, P) bool; output: (B, n_outputs).
@@ -68,7 +55,7 @@ class HarsanyiCNN(HarsanyiNet):
         (2, 4, 4, 3)
     """
 
-    former_names: ClassVar = {"readout_in": "reading", "readout_out": "deciding"}
+    in_repr: ClassVar = ("in_channels", "image_size", "n_outputs", "channels", "n_blocks", "gate", "children", "groups")
     _sides: tuple[Structure, list[Sides | None]] | None = None
 
     def __init__(
@@ -82,10 +69,11 @@ class HarsanyiCNN(HarsanyiNet):
     ) -> None:
         super().__init__()
         named = "paper" if stem is None else stem
-        self.settings = s = CNNSettings(
+        self.settings: CNNSettings = CNNSettings(
             in_channels=in_channels, image_size=image_size, n_outputs=n_outputs,
             stem=named if isinstance(named, str) else None, **settings,
         )  # fmt: skip
+        s = self.settings
         self.in_channels, self.image_size, self.n_outputs, self.gate = s.in_channels, s.size, s.n_outputs, s.gate
         generator = from_seed(s.seed)
         if isinstance(named, str):
@@ -96,16 +84,12 @@ class HarsanyiCNN(HarsanyiNet):
                 f"its stem is a {type(named).__name__}; use stem='paper', 'patch', 'deep', 'residual' or 'map'"
             )
         c_in, self.cells = self._look_through_the_stem()
-        self.n_players = self.cells[0] * self.cells[1]
+        self.n_players, self.sizes = math.prod(self.cells), sizes_of(self.cells, s.steps)
         below = [c_in, *s.widths]
         self.blocks = nn.ModuleList(self._block(level, below[level], generator) for level in range(s.n_blocks))
         self._make_readout(generator)
-        if s.output_bias:
-            self.base = nn.Parameter(torch.zeros(s.n_outputs))
-        else:
-            self.register_buffer("base", torch.zeros(s.n_outputs))
+        self.make_base_()
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # faster steps on a CPU
-        self.register_load_state_dict_pre_hook(_rename)  # type: ignore[no-untyped-call]
 
     def _block(self, level: int, c_below: int, generator: Draws) -> LocationBlock | GroupBlock:
         s = self.settings
@@ -124,7 +108,7 @@ class HarsanyiCNN(HarsanyiNet):
         s, shared = self.settings, self.settings.readout == "shared"
         inner = s.n_outputs if s.rank is None or shared else s.rank
         self.readout_in = nn.ParameterList()
-        for width, n_places in zip(s.widths, self._n_places(), strict=True):
+        for width, n_places in zip(s.widths, map(math.prod, self.sizes), strict=True):
             wide = width if shared else n_places * width
             spread = 0.2 / math.sqrt(width) / (math.sqrt(n_places) if shared else 1)
             self.readout_in.append(nn.Parameter(spread * normal((inner, wide), generator)))
@@ -147,61 +131,34 @@ class HarsanyiCNN(HarsanyiNet):
             raise ValueError(f"stem must return a map (rows, channels, height, width), however: {shape}")
         return z0.shape[1], (z0.shape[2], z0.shape[3])
 
-    def _n_places(self) -> list[int]:
-        """The places of the map of each block."""
-        return [math.prod(size) for size in sizes_of(self.cells, self.settings.steps)]
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """The settings, as JSON."""
-        return as_json(self.settings)
-
     def readout_weights(self) -> list[Tensor]:
         """One (K, U, C) tensor per block: what is trained, over the root of the number of places.
 
         Adam moves every weight by as much, and an output is a sum over thousands of places and channels.
         """
         weights, groups = [], self.settings.groups
-        for weight, n_places in zip(self.readout_in, self._n_places(), strict=True):
+        for weight, n_places in zip(self.readout_in, map(math.prod, self.sizes), strict=True):
             scale = math.sqrt(n_places)
+            each = weight / scale if self.readout_out is None else (self.readout_out / scale) @ weight
             if self.settings.readout == "shared":
-                each = (weight / scale).view(self.n_outputs, 1, groups, -1)
-                weights.append(each.expand(-1, n_places, -1, -1).reshape(self.n_outputs, n_places * groups, -1))
-            else:
-                whole = weight / scale if self.readout_out is None else (self.readout_out / scale) @ weight
-                weights.append(whole.view(self.n_outputs, n_places * groups, -1))
+                each = each.view(self.n_outputs, 1, -1).expand(-1, n_places, -1)
+            weights.append(each.reshape(self.n_outputs, n_places * groups, -1))
         return weights
-
-    def values_per_row(self) -> int:
-        """The channels of all places of a block; where all have the same weights, at most those of z0's places."""
-        places = self.n_players if self.settings.readout == "shared" else 1
-        return max(int(weight.shape[1]) for weight in self.readout_in) * places
-
-    @property
-    def exact_in_training(self) -> bool:
-        """False with batch normalisation or dropout."""
-        return not any(isinstance(module, _UNCERTAIN) for module in self.modules())
 
     @property
     def pixels_per_cell(self) -> tuple[int, int]:
         """Height and width of the window of pixels behind a player, at most."""
         return pixels_per_cell(self.stem, self.in_channels, self.image_size)
 
-    def chosen_children(self) -> list[Tensor]:
-        """Among neighbours: masks of all cells would take more memory than the network."""
-        return self.neighbour_masks()
-
-    def neighbour_masks(self) -> list[Tensor]:
-        """The children of every block among the nine neighbours, (cells, 9) or (groups, 9) bool."""
-        return [block.child_mask() for block in self.blocks]  # type: ignore[operator]
-
     def child_masks(self) -> list[Tensor]:
-        """The children of every unit among those of the block below, or among the cells, (U, D) bool."""
-        masks, groups = [], self.settings.groups
-        sizes = [self.cells, *sizes_of(self.cells, self.settings.steps)]
-        for level, (chosen, step) in enumerate(zip(self.neighbour_masks(), self.settings.steps, strict=True)):
-            where, valid = places(sizes[level], step, chosen.device)
-            n_below = math.prod(sizes[level])
+        """The children of every unit among those of the block below, or among the cells, (U, D) bool.
+
+        `chosen_children` has them among nine neighbours, (cells, 9) or (groups, 9), in far less memory.
+        """
+        masks, groups, size = [], self.settings.groups, self.cells
+        for level, (chosen, step) in enumerate(zip(self.chosen_children(), self.settings.steps, strict=True)):
+            where, valid = places(size, step, chosen.device)
+            n_below, size = math.prod(size), self.sizes[level]
             taken = (chosen[None] if self.settings.per_group else chosen[:, None]) & valid[:, None]
             mask = taken.new_zeros(len(where), groups, n_below, groups if level else 1)
             for group in range(groups):
@@ -227,7 +184,7 @@ class HarsanyiCNN(HarsanyiNet):
         """Along rows and columns in turn where all receptive fields are rectangles."""
         structure = self.structure()
         if self._sides is None or self._sides[0] is not structure:
-            fields = zip(structure.fields, sizes_of(self.cells, self.settings.steps), strict=True)
+            fields = zip(structure.fields, self.sizes, strict=True)
             self._sides = structure, [sides_of(field, self.cells, size) for field, size in fields]
         sides = [each for each in self._sides[1] if each is not None]
         if len(sides) < len(readouts) or any(readout.shape[2] == 1 for readout in readouts):
@@ -236,32 +193,19 @@ class HarsanyiCNN(HarsanyiNet):
 
     def units(self, x: Tensor, present: Tensor | None = None) -> list[Tensor]:
         """(B, U, C) per block: cells row by row and, within a cell, groups of channels."""
-        x = self._checked(x)
-        there = None
-        if present is not None:
-            there = present_rows(present, len(x), self.n_players).view(-1, *self.cells)
-        return self.units_of_map(self.stem(x), there)
+        self._check(x)
+        return self.units_of_map(self.stem(x), present)
 
     def units_of_map(self, z0: Tensor, present: Tensor | None = None) -> list[Tensor]:
-        """The same from the stem's map (B, C, H, W) and the presence of its cells (B, H, W)."""
-        units, groups = [], self.settings.groups
-        if not self.settings.per_group:
-            z = z0.permute(0, 2, 3, 1).contiguous()
-            if present is not None:
-                z = torch.where(present[..., None], z, 0.0)
-            present = present if self.gate == "presence" else None
-            for block in self.blocks:
-                z, present = block(z, present)
-                units.append(z.flatten(1, 2))
-            return units
-        present = None if present is None else present[:, None]
-        z = z0.contiguous(memory_format=torch.channels_last)
+        """The same from the stem's map (B, C, H, W) and the presence of its cells, (P,) or (B, P)."""
+        z = z0.permute(0, 2, 3, 1).contiguous()  # (B, H, W, C)
         if present is not None:
+            present = present_rows(present, len(z), self.n_players).view(len(z), *self.cells, 1)
             z = torch.where(present, z, 0.0)
+        units, groups = [], self.settings.groups
         for block in self.blocks:
             z, present = block(z, present)
-            n_units = z.shape[2] * z.shape[3] * groups
-            units.append(z.permute(0, 2, 3, 1).reshape(len(z), n_units, z.shape[1] // groups))
+            units.append(z.unflatten(3, (groups, -1)).flatten(1, 3))
         return units
 
     def outputs(self, x: Tensor, present: Tensor | None) -> Tensor:
@@ -270,49 +214,18 @@ class HarsanyiCNN(HarsanyiNet):
 
     def masked_outputs(self, x: Tensor) -> Callable[[Tensor], Tensor]:
         """By real passes from z0 on: the stem sees the whole image once, whoever is present."""
+        self._check(x)
         with full_precision(x):
-            z0 = self.stem(self._checked(x))
+            z0 = self.stem(x)
 
         def outputs(present: Tensor) -> Tensor:
-            there = present_rows(present, len(present), self.n_players).view(-1, *self.cells)
             with full_precision(z0):
-                return torch.cat(
-                    [
-                        self.read(self.units_of_map(z0.expand(len(some), -1, -1, -1), some)).cpu()
-                        for some in torch.split(there, 256)
-                    ]
-                )
+                each = (self.units_of_map(z0.expand(len(m), -1, -1, -1), m) for m in torch.split(present, 256))
+                return torch.cat([self.read(units).cpu() for units in each])
 
         return outputs
 
-    def _checked(self, x: Tensor) -> Tensor:
-        if not isinstance(x, Tensor):
-            raise TypeError(f"x must be a torch tensor, however: {type(x).__name__}; use torch.as_tensor(x)")
-        wanted = (self.in_channels, *self.image_size)
-        if x.ndim != 4 or tuple(x.shape[1:]) != wanted:
-            raise ValueError(f"x must have shape (images, {', '.join(map(str, wanted))}), however: {tuple(x.shape)}")
-        dtype = self.base.dtype
-        if x.dtype != dtype:
-            raise TypeError(
-                f"x must have the network's dtype {dtype}, however: {x.dtype}; convert x with .to(dtype) or the "
-                "network with .float() or .double()"
-            )
+    def _check(self, x: Tensor) -> None:
+        self.check_tensor(x, "images", self.in_channels, *self.image_size)
         if not torch.compiler.is_compiling() and x.numel() and not bool(torch.isfinite(x.detach().sum())):
             raise ValueError("x must be finite, however: some pixel is NaN or infinite")
-        return x
-
-    def extra_repr(self) -> str:
-        """The settings that differ between networks."""
-        config = self.config
-        shown = ("in_channels", "image_size", "n_outputs", "channels", "n_blocks", "gate", "children", "groups")
-        return ", ".join(f"{key}={config[key]!r}" for key in shown)
-
-
-def _rename(
-    net: HarsanyiCNN, state_dict: dict[str, Any], prefix: str, metadata: Any, strict: bool, missing: Any, extra: Any,
-    errors: Any,
-) -> None:  # fmt: skip
-    """Weights stored under former names are read under today's; called by torch before it loads a state dict."""
-    for today, former in net.former_names.items():
-        for key in [key for key in state_dict if key.removeprefix(prefix).split(".")[0] == former]:
-            state_dict[prefix + today + key[len(prefix + former) :]] = state_dict.pop(key)

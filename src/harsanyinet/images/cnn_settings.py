@@ -11,7 +11,7 @@ import numpy as np
 
 from harsanyinet.images.conv_blocks import StemName, TauGradient
 from harsanyinet.networks.gates import SoftAnd
-from harsanyinet.networks.settings import Gate, at_least_one, one_of, positive, settle
+from harsanyinet.networks.settings import Gate, at_least_one, one_of, one_per_block, settle, settle_fields
 
 Children = Literal["location", "group"]
 Readout = Literal["cell", "shared"]
@@ -53,26 +53,17 @@ class CNNSettings:
                 f"image_size must be one number, or height and width, however: image_size={self.image_size}"
             )
         height, width = map(index, np.broadcast_to(np.asarray(self.image_size), 2).tolist())
-        at_least_one(in_channels=self.in_channels, n_outputs=self.n_outputs, n_blocks=self.n_blocks, groups=self.groups)
-        whole = ("in_channels", "n_outputs", "n_blocks", "groups", "seed", "patch")
-        settle(self, **{name: index(getattr(self, name)) for name in whole}, image_size=(height, width))
+        settle_fields(self)
+        at_least_one(height=height, width=width, rank=self.rank)
+        settle(self, image_size=(height, width))
         self._settle_lists()
-        at_least_one(height=height, width=width, patch=self.patch, **({} if self.rank is None else {"rank": self.rank}))
         settle(self, children=self.children or ("location" if self.gate == "activation" else "group"))
-        settle(self, **{name: float(getattr(self, name)) for name in ("beta", "gamma", "gate_floor")})
-        one_of(Gate, gate=self.gate)
-        one_of(Children, children=str(self.children))
-        one_of(SoftAnd, soft_and=self.soft_and)
-        one_of(TauGradient, tau_gradient=self.tau_gradient)
-        one_of(Readout, readout=self.readout)
+        one_of(Children, children=self.children)
         self._check_children()
         if self.stem == "patch" and (height % self.patch or width % self.patch):
             raise ValueError(
                 f"patch must divide the height and width of the images, however: patch={self.patch}, {height} x {width}"
             )
-        positive(beta=self.beta, gamma=self.gamma)
-        if not 0 <= self.gate_floor < 1:
-            raise ValueError(f"gate_floor must lie in [0, 1), however: gate_floor={self.gate_floor}")
         settle(self, output_bias=self.gate == "presence" if self.output_bias is None else self.output_bias)
 
     def _settle_lists(self) -> None:
@@ -81,12 +72,8 @@ class CNNSettings:
         channels = index(self.channels) if one_for_all else tuple(map(index, self.channels))  # type: ignore[arg-type]
         steps = (1,) * self.n_blocks if self.strides is None else tuple(map(index, self.strides))
         settle(self, channels=channels, strides=steps)
-        for name, given in (("channels", self.widths), ("strides", steps)):
-            if len(given) != self.n_blocks:
-                raise ValueError(
-                    f"{name} must hold one number for each of the {self.n_blocks} blocks, however: {list(given)}"
-                )
-            at_least_one(**{name: min(given)})
+        one_per_block(self.n_blocks, channels=self.widths, strides=steps)
+        at_least_one(channels=min(self.widths), strides=min(steps))
 
     def _check_children(self) -> None:
         """What belongs to one way of choosing children is refused under the other."""
@@ -114,8 +101,7 @@ class CNNSettings:
     @property
     def steps(self) -> tuple[int, ...]:
         """The stride of each block."""
-        assert self.strides is not None
-        return tuple(self.strides)
+        return tuple(self.strides or ())
 
     @property
     def size(self) -> tuple[int, int]:

@@ -29,9 +29,6 @@ _CENTRE = 4  # of the nine neighbours, row by row
 GATHERED = 2**20  # values that are gathered at a time
 
 
-# Stems ------------------------------------------------------------------------------------------------------------
-
-
 def make_stem(kind: StemName, in_channels: int, channels: int, generator: Draws, patch: int = 2) -> nn.Module:
     """A module from images to a feature map.
 
@@ -60,11 +57,11 @@ def make_stem(kind: StemName, in_channels: int, channels: int, generator: Draws,
             f"stem must be 'paper', 'patch', 'deep', 'residual', 'map' or a module, however: stem={kind!r}"
         )
     stem = nn.Sequential(*layers)
-    for layer in stem.modules():
-        if isinstance(layer, nn.Conv2d):
-            _initialise(layer.weight, generator)
-            if layer.bias is not None:  # of both signs: where an image is black some channels are not zero
-                with torch.no_grad():
+    with torch.no_grad():
+        for layer in stem.modules():
+            if isinstance(layer, nn.Conv2d):
+                layer.weight.copy_(_he(layer.weight.shape, generator))
+                if layer.bias is not None:  # of both signs: where an image is black some channels are not zero
                     layer.bias.copy_((uniform((channels,), generator) * 2 - 1) / math.sqrt(9 * in_channels))
     return stem
 
@@ -81,11 +78,9 @@ class ResidualPair(nn.Module):
         return out.relu_()
 
 
-def _initialise(weight: Tensor, generator: Draws) -> None:
+def _he(shape: tuple[int, ...], generator: Draws) -> Tensor:
     """He's normal weights."""
-    fan_in = weight[0].numel()
-    with torch.no_grad():
-        weight.copy_(normal(tuple(weight.shape), generator) * math.sqrt(2 / fan_in))
+    return normal(shape, generator) * math.sqrt(2 / math.prod(shape[1:]))
 
 
 @contextmanager
@@ -116,9 +111,6 @@ def pixels_per_cell(stem: nn.Module, in_channels: int, size: tuple[int, int]) ->
             seen = torch.cat([stem(part).isnan().any(1).any(5 - axis - 1) for part in torch.split(x, 32)])  # (n, cells)
             lengths.append(int(seen.sum(0).max()))
     return lengths[0], lengths[1]
-
-
-# Neighbours -------------------------------------------------------------------------------------------------------
 
 
 def neighbours(z: Tensor, outside: float = 0.0) -> Tensor:
@@ -183,10 +175,7 @@ class _MaskedConvolution(torch.autograd.Function):
 def masked_convolution(z: Tensor, weight: Tensor, sigma: Tensor) -> Tensor:
     """(B, H, W, C) -> (B, H, W, C'): every location sees those of its neighbours that sigma (H, W, 9) names.
 
-    Args:
-        z: Channels last.
-        weight: (C', 9 C), neighbours row by row.
-        sigma: Zeros and ones.
+    The weight is (C', 9 C), neighbours row by row.
     """
     out: Tensor = _MaskedConvolution.apply(z, weight, sigma)  # type: ignore[no-untyped-call]
     return out
@@ -195,10 +184,12 @@ def masked_convolution(z: Tensor, weight: Tensor, sigma: Tensor) -> Tensor:
 class _NeighbourAnd(torch.autograd.Function):
     """The soft AND over the children among nine neighbours, with the gradient of the paper's product over all nine.
 
-    Sigma stands twice in a factor, f = selected tanh(inner a) + 1 - selected. With t = tanh(a), of a child:
-    df/d inner = a (1 - t^2), df/d selected = t - 1; of any other: 0 and -1, whatever its a. With `log_sum` the gate is
-    exp(sum of selected log(tanh(inner a) + 1e-30)), the same number: df/d selected over f is then the logarithm itself.
-    A dead gate passes nothing on: above it is ReLU'(0) = 0.
+    From a, gamma times the sum of absolute channels of each cell (B, H, W), and Sigma (H, W, 9), which stands twice in
+    a factor, f = selected tanh(inner a) + 1 - selected: the same numbers, with gradients of their own. With
+    t = tanh(a), of a child: df/d inner = a (1 - t^2), df/d selected = t - 1; of any other: 0 and -1, whatever its a.
+    With `log_sum` the gate is exp(sum of selected log(tanh(inner a) + 1e-30)), the same number: df/d selected over f is
+    then the logarithm itself. A dead gate passes nothing on: above it is ReLU'(0) = 0. A gate up to `floor` is zero,
+    which depends on the unit's own children only, so that the unit stays exact.
     """
 
     @staticmethod
@@ -241,32 +232,6 @@ def _gathered(cells: Tensor) -> Tensor:
     return neighbours(cells[..., None])[..., 0]
 
 
-def neighbour_and(
-    size: Tensor,
-    inner: Tensor,
-    selected: Tensor | None = None,
-    mode: SoftAnd = "geometric",
-    floor: float = 0.0,
-    log_sum: bool = False,
-) -> Tensor:
-    """(B, H, W) -> (B, H, W): the product of tanh(size) over the children (H, W, 9), or its root.
-
-    Args:
-        size: gamma times the sum of absolute channels of each cell.
-        inner: Sigma inside the tanh.
-        selected: Sigma before it; the same if left out. Both hold the same numbers and may differ in their gradient.
-        mode: Root or product.
-        floor: A gate up to this is zero. It depends on the unit's own children only, so that the unit stays exact.
-        log_sum: Whether `selected` gets the gradient of a sum of logarithms instead of that of the product.
-    """
-    selected = inner if selected is None else selected
-    gate: Tensor = _NeighbourAnd.apply(size, inner, selected, mode, floor, log_sum)  # type: ignore[no-untyped-call]
-    return gate
-
-
-# Blocks -----------------------------------------------------------------------------------------------------------
-
-
 class LocationBlock(nn.Module):
     """Children chosen per location and shared by all channels, tau ~ N(0, 0.01^2).
 
@@ -275,11 +240,10 @@ class LocationBlock(nn.Module):
     (z of the same cell + activation(batch norm(masked convolution))), the centre always a child.
 
     Shape:
-        - z: (B, H, W, C) and the presence of its cells (B, H, W) or None; returns the same of the block.
+        - z: (B, H, W, C) and the presence of its cells (B, H, W, 1) or None; returns the same of the block.
     """
 
-    no_weight_decay = ("tau",)
-    trained_apart = ("tau",)
+    no_weight_decay = trained_apart = ("tau",)
     rate_shares: ClassVar = {"tau": 0.01}
 
     def __init__(
@@ -289,14 +253,13 @@ class LocationBlock(nn.Module):
         super().__init__()
         self.gate, self.beta, self.gamma, self.mode = gate, beta, gamma, mode
         self.tau_gradient, self.gate_floor = tau_gradient, gate_floor
-        self.tau = nn.Parameter(0.01 * normal((*size, 9), generator))
+        tau = 0.01 * normal((*size, 9), generator)
         if gate == "presence":
-            with torch.no_grad():
-                self.tau[..., _CENTRE] = 1.0
+            tau[..., _CENTRE] = 1.0
+        self.tau = nn.Parameter(tau)
         self.register_buffer("inside", inside(*size).float(), persistent=False)
         self.inside: Tensor
-        self.weight = nn.Parameter(torch.empty(c_out, 9 * c_in))
-        _initialise(self.weight, generator)
+        self.weight = nn.Parameter(_he((c_out, 9 * c_in), generator))
         self.norm = nn.BatchNorm2d(c_out) if gate == "presence" else None
         self.residual = gate == "presence" and c_in == c_out
 
@@ -304,8 +267,7 @@ class LocationBlock(nn.Module):
         """(H W, 9) bool."""
         chosen = self.tau.detach() > 0
         if self.gate == "presence":
-            chosen = chosen.clone()
-            chosen[..., _CENTRE] = True
+            chosen = _with_centre(chosen)
         return (chosen & (self.inside > 0)).flatten(0, 1)
 
     def parts(self, z: Tensor) -> tuple[Tensor, Tensor]:
@@ -314,38 +276,35 @@ class LocationBlock(nn.Module):
         NOTE[DIFF]: `tau_gradient="code"` is what the authors' code does and the paper does not say: beta acts on the
         sum and inside the tanh, the AND's own selection has beta = 1 and the gradient of a sum of logarithms.
         """
-        there = self.inside.to(z.dtype)
-        sigma, selected, log_sum = select_children(self.tau, self.beta) * there, None, self.tau_gradient == "code"
-        if log_sum:
-            selected = select_children(self.tau, 1.0) * there
+        there, log_sum = self.inside.to(z.dtype), self.tau_gradient == "code"
+        sigma = select_children(self.tau, self.beta) * there
+        selected = select_children(self.tau, 1.0) * there if log_sum else sigma
         size = self.gamma * z.abs().sum(-1, dtype=self.tau.dtype)
-        gate = neighbour_and(size, sigma, selected, self.mode, self.gate_floor, log_sum)
+        settings = (self.mode, self.gate_floor, log_sum)
+        gate: Tensor = _NeighbourAnd.apply(size, sigma, selected, *settings)  # type: ignore[no-untyped-call]
         return masked_convolution(z, self.weight, sigma), gate
 
     def forward(self, z: Tensor, present: Tensor | None) -> tuple[Tensor, Tensor | None]:  # noqa: D102
         if self.gate == "activation":
             total, gate = self.parts(z)
             return (total * gate[..., None]).relu(), None
-        sigma = select_children(self.tau, self.beta) * self.inside.to(z.dtype)
-        centre = torch.zeros_like(sigma)
-        centre[..., _CENTRE] = 1.0
-        sigma = torch.maximum(sigma, centre)
+        sigma = _with_centre(select_children(self.tau, self.beta) * self.inside.to(z.dtype))
         assert self.norm is not None
-        out = _normed(self.norm, masked_convolution(z, self.weight, sigma)).relu_()
+        out = self.norm(masked_convolution(z, self.weight, sigma).permute(0, 3, 1, 2)).relu_().permute(0, 2, 3, 1)
         if self.residual:
             out = out + z
-        if present is None:
-            return out, None
-        with torch.no_grad():
-            near = neighbours(present[..., None].to(z.dtype), 1.0)[..., 0]
-            present = ((1 - near) * sigma).sum(-1) == 0
-        return torch.where(present[..., None], out, 0.0), present
+        if present is not None:
+            near = neighbours(present.to(z.dtype), 1.0)[..., 0]
+            present = (((1 - near) * sigma.detach()).sum(-1) == 0)[..., None]
+            out = torch.where(present, out, 0.0)
+        return out, present
 
 
-def _normed(norm: nn.BatchNorm2d, z: Tensor) -> Tensor:
-    """Batch normalisation of a map with channels last."""
-    out: Tensor = norm(z.permute(0, 3, 1, 2))
-    return out.permute(0, 2, 3, 1)
+def _with_centre(sigma: Tensor) -> Tensor:
+    """(..., 9) of zeros and ones, with a cell always among its own children."""
+    centre = torch.zeros_like(sigma)
+    centre[..., _CENTRE] = 1
+    return torch.maximum(sigma, centre)
 
 
 def _rectangles(groups: int, stride: int, generator: Draws) -> Tensor:
@@ -377,11 +336,10 @@ class GroupBlock(nn.Module):
     child, so that a block may add to what it reads. With a stride of 2 a unit stands for four cells below.
 
     Shape:
-        - z: (B, C, H, W), channels last in memory, and presence (B, G, H, W), (B, 1, H, W) of z0, or None.
+        - z: (B, H, W, C) and presence (B, H, W, G), (B, H, W, 1) of z0, or None; returns the same of the block.
     """
 
-    no_weight_decay = ("tau",)
-    trained_apart = ("tau",)
+    no_weight_decay = trained_apart = ("tau",)
 
     def __init__(
         self, c_in: int, c_out: int, *, groups: int, first: bool, stride: int, beta: float, learned: bool,
@@ -394,32 +352,24 @@ class GroupBlock(nn.Module):
             self.tau = nn.Parameter(tau)
         else:
             self.register_buffer("tau", tau)
-        self.weight = nn.Parameter(torch.empty(c_out, c_in if first else c_in // groups, 3, 3))
-        _initialise(self.weight, generator)
+        self.weight = nn.Parameter(_he((c_out, c_in if first else c_in // groups, 3, 3), generator))
         self.norm = nn.BatchNorm2d(c_out)
         self.residual = not first and stride == 1 and c_in == c_out
 
     def child_mask(self) -> Tensor:
         """(G, 9) bool, before the border."""
-        chosen = self.tau.detach() > 0
-        chosen[:, _CENTRE] = True
-        return chosen
+        return _with_centre(self.tau.detach() > 0)
 
     def forward(self, z: Tensor, present: Tensor | None) -> tuple[Tensor, Tensor | None]:  # noqa: D102
-        sigma = select_children(self.tau, self.beta)
-        centre = torch.zeros_like(sigma)
-        centre[:, _CENTRE] = 1.0
-        sigma = torch.maximum(sigma, centre)
+        sigma = _with_centre(select_children(self.tau, self.beta))
         kernel = self.weight * sigma.repeat_interleave(len(self.weight) // self.groups, 0).view(-1, 1, 3, 3)
         read: dict[str, Any] = {"stride": self.stride, "padding": 1, "groups": 1 if self.first else self.groups}
-        out = self.norm(F.conv2d(z, kernel, **read)).relu_()
+        out = self.norm(F.conv2d(z.permute(0, 3, 1, 2), kernel, **read)).relu_().permute(0, 2, 3, 1)
         if self.residual:
             out = out + z
-        if present is None:
-            return out, None
-        with torch.no_grad():
-            stencil = sigma.view(-1, 1, 3, 3)
-            n_absent = F.conv2d((~present).to(z.dtype), stencil, **read)  # what lies outside is not absent
-            present = n_absent < 0.5  # (B, G, H, W)
-        per_group = out.shape[1] // self.groups
-        return torch.where(present.repeat_interleave(per_group, 1), out, 0.0), present
+        if present is not None:
+            absent = (~present).to(z.dtype).permute(0, 3, 1, 2)  # what lies outside is not absent
+            n_absent = F.conv2d(absent, sigma.detach().view(-1, 1, 3, 3), **read)
+            present = (n_absent < 0.5).permute(0, 2, 3, 1)
+            out = torch.where(present.repeat_interleave(out.shape[3] // self.groups, 3), out, 0.0)
+        return out, present

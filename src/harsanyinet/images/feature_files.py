@@ -7,7 +7,6 @@ import json
 import os
 import time
 import zlib
-from operator import index
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +19,7 @@ from torch import Tensor, nn
 
 from harsanyinet.files import write_beside
 from harsanyinet.images.conv_blocks import evaluating
+from harsanyinet.networks.settings import at_least_one, one_of
 from harsanyinet.progress import bar
 
 _SECONDS_AT_RISK = 5.0  # what a crash costs at most; a record takes about 10 ms
@@ -63,10 +63,8 @@ def cached_features(
             "images must be uint8 of shape (rows, height, width[, channels]), none of them 0, however: "
             f"{images.dtype} of shape {images.shape}"
         )
-    if dtype not in ("float16", "float32"):
-        raise ValueError(f"dtype must be 'float16' or 'float32', however: {dtype=}")
-    if index(batch_size) < 1:
-        raise ValueError(f"batch_size must be at least 1, however: {batch_size=}")
+    one_of(Precision, dtype=dtype)
+    at_least_one(batch_size=batch_size)
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
     pixels = images if images.ndim == 4 else images[..., None]
@@ -95,7 +93,8 @@ def _fill(
                 maps[done : done + len(batch)] = batch
                 done, checksum = done + len(batch), zlib.crc32(batch.data, checksum)
                 if time.monotonic() - recorded > _SECONDS_AT_RISK:
-                    recorded = _record(path, maps, done, checksum)
+                    _record(path, maps, done, checksum)
+                    recorded = time.monotonic()
                 shown.update(len(batch))
         finally:
             _record(path, maps, done, checksum)
@@ -103,11 +102,10 @@ def _fill(
     partial.replace(path)
 
 
-def _record(path: Path, maps: np.memmap[Any, Any], rows: int, checksum: int) -> float:
-    """Writes beside the file how many rows it has, once they are on the disk. Returns the time."""
+def _record(path: Path, maps: np.memmap[Any, Any], rows: int, checksum: int) -> None:
+    """Writes beside the file how many rows it has, once they are on the disk."""
     maps.flush()
-    write_beside(path.with_suffix(".json"), json.dumps({"rows": rows, "of": len(maps), "crc32": checksum}).encode())
-    return time.monotonic()
+    write_beside(path.with_suffix(".json"), json.dumps({"rows": rows, "crc32": checksum}).encode())
 
 
 def _sound_rows(file: Path, shape: tuple[int, ...], dtype: Precision) -> int:

@@ -6,6 +6,8 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -17,7 +19,7 @@ from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from harsanyinet import files
@@ -36,24 +38,17 @@ Images = ArrayLike | str | os.PathLike[str]
 _CHUNK = 256  # images per pass in prediction
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier of images whose every prediction comes with the exact Shapley value of each cell for each class.
 
     Args:
-        channels: Channels of every block, or one number per block.
-        n_blocks: Number of blocks.
+        channels, n_blocks, children, strides, patch, readout, beta, gamma, tau_gradient: As in `HarsanyiCNN`.
         gate: `"presence"`, or `"activation"` for the paper's block.
-        children: Children per `"group"` of channels or per `"location"`; by default what the gate has.
         groups: Groups of channels that look at different neighbours, one of them at none: what a single cell says is
             what is left when others are hidden. By default 2 where children are chosen per group.
-        strides: One number per block, 2 where the map is to become half as fine; by default it stays as fine as z0.
         stem: What turns pixels into cells: `"deep"`, `"residual"`, `"paper"` or `"patch"`, see
             `conv_blocks.make_stem`.
-        patch: Height and width of a patch.
-        readout: `"shared"`: a cell counts alike wherever it is, or `"cell"`: every place has weights of its own.
-        beta: Steepness of the straight-through gradient of the children; by default 100.
-        gamma: Sharpness of the paper's gate.
-        tau_gradient: `"formula"` or `"code"`, see `HarsanyiCNN` (the paper's block).
         tau_rate: Rate of plain SGD steps for the child logits, which the clip of the gradient then does not see; None:
             AdamW, like all other weights, where the steepness beta cancels but for the clip.
         masked_share: Share of the training images that are shown with absent cells, so that what the model says of a
@@ -92,71 +87,34 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         (3, 4, 4, 10)
     """
 
-    classes_: Array
-    network_: HarsanyiCNN
-
-    def __init__(
-        self,
-        *,
-        channels: int | Sequence[int] = 64,
-        n_blocks: int = 4,
-        gate: Gate = "presence",
-        children: Children | None = None,
-        groups: int | None = None,
-        strides: Sequence[int] | None = None,
-        stem: StemName = "deep",
-        patch: int = 2,
-        readout: Literal["shared", "cell"] = "cell",
-        beta: float = 100.0,
-        gamma: float = 0.05,
-        tau_gradient: TauGradient = "formula",
-        tau_rate: float | None = None,
-        masked_share: float = 0.3,
-        flip: bool = False,
-        crop: int = 0,
-        cutout: int = 0,
-        label_smoothing: float = 0.0,
-        epochs: int | None = None,
-        batch_size: int = 64,
-        learning_rate: float = 1e-2,
-        weight_decay: float = 0.05,
-        checkpoint: str | os.PathLike[str] | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-        device: str = "cpu",
-        mixed_precision: bool = False,
-        progress: bool = True,
-    ) -> None:
-        self.channels = channels
-        self.n_blocks = n_blocks
-        self.gate = gate
-        self.children = children
-        self.groups = groups
-        self.strides = strides
-        self.stem = stem
-        self.patch = patch
-        self.readout = readout
-        self.beta = beta
-        self.gamma = gamma
-        self.tau_gradient = tau_gradient
-        self.tau_rate = tau_rate
-        self.masked_share = masked_share
-        self.flip = flip
-        self.crop = crop
-        self.cutout = cutout
-        self.label_smoothing = label_smoothing
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.checkpoint = checkpoint
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.device = device
-        self.mixed_precision = mixed_precision
-        self.progress = progress
-
-    # Fitting ------------------------------------------------------------------------------------------------------
+    channels: int | Sequence[int] = 64
+    n_blocks: int = 4
+    gate: Gate = "presence"
+    children: Children | None = None
+    groups: int | None = None
+    strides: Sequence[int] | None = None
+    stem: StemName = "deep"
+    patch: int = 2
+    readout: Literal["shared", "cell"] = "cell"
+    beta: float = 100.0
+    gamma: float = 0.05
+    tau_gradient: TauGradient = "formula"
+    tau_rate: float | None = None
+    masked_share: float = 0.3
+    flip: bool = False
+    crop: int = 0
+    cutout: int = 0
+    label_smoothing: float = 0.0
+    epochs: int | None = None
+    batch_size: int = 64
+    learning_rate: float = 1e-2
+    weight_decay: float = 0.05
+    checkpoint: str | os.PathLike[str] | None = None
+    random_state: int | np.random.RandomState | None = None
+    n_jobs: int | None = None
+    device: str = "cpu"
+    mixed_precision: bool = False
+    progress: bool = True
 
     def fit(self, images: Images, y: ArrayLike | None = None) -> Self:
         """Fits to images with their labels, or to a folder that holds one folder of pictures per class.
@@ -186,10 +144,9 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         seed = int(check_random_state(self.random_state).randint(2**31))
         x = torch.from_numpy(np.ascontiguousarray(pixels.transpose(0, 3, 1, 2)))  # (N, C, H, W), as it came
         self.image_shape_: tuple[int, int, int] = pixels.shape[1:]
-        n_classes = len(self.classes_)
-        per_group = (self.children or ("group" if self.gate == "presence" else "location")) == "group"
-        groups = self.groups
+        n_classes, groups = len(self.classes_), self.groups
         if groups is None:
+            per_group = (self.children or ("group" if self.gate == "presence" else "location")) == "group"
             groups = math.gcd(2, *np.ravel(self.channels).tolist()) if per_group else 1
         net = HarsanyiCNN(
             x.shape[1], (x.shape[2], x.shape[3]), 1 if n_classes == 2 else n_classes, channels=self.channels,
@@ -202,26 +159,27 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         epochs = int(np.clip(600_000 // len(x), 8, 40)) if self.epochs is None else self.epochs
         config = TrainingConfig(
             epochs=epochs, batch_size=self.batch_size, learning_rate=self.learning_rate, schedule="onecycle",
-            weight_decay=self.weight_decay, masked_share=self.masked_share, clip_norm=1.0,
-            apart_rate=self.tau_rate,
+            weight_decay=self.weight_decay, masked_share=self.masked_share, clip_norm=1.0, apart_rate=self.tau_rate,
         )  # fmt: skip
+        changed: dict[str, Any] = {"flip": self.flip, "crop": self.crop, "cutout": self.cutout}
+        others = {**changed, "label_smoothing": self.label_smoothing}
         with self._threads():
             self.history_ = fit_module(
                 module, x.to(self.device), torch.from_numpy(labels).to(self.device), loss=self._loss, config=config,
-                n_players=net.n_players, seed=seed, progress=self.progress, augment=self._augmentation(),
-                checkpoint=None if self.checkpoint is None else Path(self.checkpoint), about=self._about(net),
+                n_players=net.n_players, seed=seed, progress=self.progress,
+                augment=partial(augmented, **changed) if any(changed.values()) else None,
+                checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
+                about=f"{net.config}, {others}, classes {self.classes_.tolist()}",
             )  # fmt: skip
         self._finish(net)
         return self
 
     def _check_settings(self) -> None:
-        for name, value, (low, high), wanted in (
-            ("crop", self.crop, (0, math.inf), "at least 0"),
-            ("cutout", self.cutout, (0, math.inf), "at least 0"),
-            ("label_smoothing", self.label_smoothing, (0, 1 - 1e-9), "in [0, 1)"),
-        ):
-            if not low <= value <= high:
-                raise ValueError(f"{name} must be {wanted}, however: {name}={value}")
+        for name, value in (("crop", self.crop), ("cutout", self.cutout)):
+            if not value >= 0:
+                raise ValueError(f"{name} must be at least 0, however: {name}={value}")
+        if not 0 <= self.label_smoothing < 1:
+            raise ValueError(f"label_smoothing must be in [0, 1), however: label_smoothing={self.label_smoothing}")
         if self.checkpoint is not None:
             files.check_place(self.checkpoint)
             if not isinstance(self.random_state, Integral):
@@ -229,11 +187,6 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
                     "random_state must be an integer where a checkpoint is kept, or a stopped fit could not go on, "
                     f"however: random_state={self.random_state!r}"
                 )
-
-    def _about(self, net: HarsanyiCNN) -> str:
-        """What a training depends on, besides its configuration and data."""
-        training = {name: getattr(self, name) for name in ("flip", "crop", "cutout", "label_smoothing")}
-        return f"{net.config}, {training}, classes {self.classes_.tolist()}"
 
     def _standardise(self, x: Tensor) -> tuple[list[float], list[float]]:
         """Mean and standard deviation of each channel; in the paper's gate black stays zero."""
@@ -249,21 +202,10 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             return F.binary_cross_entropy_with_logits(outputs[:, 0], target, reduction="none")
         return F.cross_entropy(outputs, y, reduction="none", label_smoothing=self.label_smoothing)
 
-    def _augmentation(self) -> Callable[[Tensor, Generator], Tensor] | None:
-        if not (self.flip or self.crop or self.cutout):
-            return None
-
-        def augment(x: Tensor, generator: Generator) -> Tensor:
-            return augmented(x, generator, flip=self.flip, crop=self.crop, cutout=self.cutout)
-
-        return augment
-
     def _finish(self, net: HarsanyiCNN) -> None:
         self.network_ = net.cpu().eval()
         self.cells_ = net.cells
         self.pixels_per_cell_ = net.pixels_per_cell
-
-    # Using --------------------------------------------------------------------------------------------------------
 
     def decision_function(self, images: Images, present: ArrayLike | None = None) -> Array:
         """Raw outputs: (B,), the logit of classes_[1], for two classes, else (B, K).
@@ -273,10 +215,8 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
                 whose pictures are taken in the order of their names.
             present: (P,) or (B, P) bool, which cells are there, row by row.
         """
-        parts = []
         with torch.inference_mode():
-            for x, mask in self._chunks(images, present):
-                parts.append(self.network_(x, present=mask).double().numpy())
+            parts = [self.network_(x, present=mask).double().numpy() for x, mask in self._chunks(images, present)]
         out = np.concatenate(parts)
         return np.asarray(out[:, 0] if out.shape[1] == 1 else out)
 
@@ -294,9 +234,8 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     def explain(self, images: Images, present: ArrayLike | None = None) -> Explanation:
         """Exact Shapley values of all cells for all classes; ``ex.values.reshape(B, *model.cells_, K)`` are maps."""
-        height, width = self._fitted().cells_
-        (x, mask), *more = self._chunks(images, present, whole=True)
-        assert not more
+        ((x, mask),) = self._chunks(images, present, whole=True)
+        height, width = self.cells_
         names = list(map(str, self.classes_[1:] if self.network_.n_outputs == 1 else self.classes_))
         explanation = self.network_.explain(
             x, mask, output_names=names,
@@ -325,11 +264,13 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         """Writes an ONNX file that predicts and explains without this package; see `harsanyinet.to_onnx`."""
         import harsanyinet  # the room that exports stands above this one: through the front door
 
-        harsanyinet.to_onnx(self._fitted(), path, **options)
+        check_is_fitted(self)
+        harsanyinet.to_onnx(self, path, **options)
 
     def to_arrays(self) -> tuple[dict[str, Array], dict[str, Any]]:
         """The fitted model as arrays and JSON."""
-        arrays, network = self._fitted().network_.to_arrays()
+        check_is_fitted(self)
+        arrays, network = self.network_.to_arrays()
         return arrays, {
             "params": {name: files.plain(value) for name, value in self.get_params(deep=False).items()},
             "network": network, "classes": files.plain_labels(self.classes_), "mean": self.mean_,
@@ -347,17 +288,13 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     def _seen(self, images: Images) -> Array:
         """Pixels of images or pictures; of grey pictures in three channels where the model has three."""
-        self._fitted()
+        check_is_fitted(self)
         if not isinstance(images, str | os.PathLike):
             return as_pixels(images)
         from harsanyinet.datasets import read_pictures
 
         pixels: Array = read_pictures(images)
         return np.repeat(pixels, 3, axis=3) if pixels.shape[3] == 1 and self.image_shape_[2] == 3 else pixels
-
-    def _fitted(self) -> Self:
-        check_is_fitted(self)
-        return self
 
     def _chunks(
         self, images: Images, present: ArrayLike | None, whole: bool = False
@@ -381,11 +318,9 @@ class HarsanyiImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     @contextmanager
     def _threads(self) -> Iterator[None]:
-        if self.n_jobs is None:
-            yield
-            return
         before = torch.get_num_threads()
-        torch.set_num_threads(count_threads(self.n_jobs))
+        if self.n_jobs is not None:
+            torch.set_num_threads(count_threads(self.n_jobs))
         try:
             yield
         finally:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import pickle
-import zipfile
 from os import PathLike
+from pickle import UnpicklingError
 from typing import Any
+from zipfile import BadZipFile
 
 import torch
 from torch import Tensor
@@ -17,12 +17,8 @@ from harsanyinet.networks.mlp import HarsanyiMLP
 
 MLP: dict[str, Any] = {"soft_and": "product", "initial_children": 0.1, "beta": 10.0, "gamma": 100.0}
 CNN: dict[str, Any] = {
-    "soft_and": "geometric",
-    "gate_floor": 1e-3,
-    "tau_gradient": "code",
-    "beta": 1000.0,
-    "gamma": 1.0,
-}
+    "soft_and": "geometric", "gate_floor": 1e-3, "tau_gradient": "code", "beta": 1000.0, "gamma": 1.0,
+}  # fmt: skip
 
 
 def load_official(
@@ -54,15 +50,7 @@ def load_official(
     """
     try:
         state: Any = torch.load(path, map_location="cpu", weights_only=True)
-    except (
-        RuntimeError,
-        EOFError,
-        KeyError,
-        TypeError,
-        ValueError,
-        pickle.UnpicklingError,
-        zipfile.BadZipFile,
-    ) as error:
+    except (RuntimeError, EOFError, KeyError, TypeError, ValueError, UnpicklingError, BadZipFile) as error:
         raise ValueError(f"path must be a state dict of tensors, however: {path} is not") from error
     if not isinstance(state, dict) or not all(isinstance(v, Tensor) and isinstance(k, str) for k, v in state.items()):
         raise ValueError(f"path must be a state dict of tensors, however: {path} holds a {type(state).__name__}")
@@ -83,12 +71,8 @@ def load_official(
 
 def _mlp(left: dict[str, Tensor], settings: dict[str, Any]) -> HarsanyiMLP:
     """Takes what it uses out of `left`."""
-    n_blocks = _count(left)
-    tau, weight, readout = (
-        [left.pop(name.format(level)) for level in range(n_blocks)]
-        for name in ("HarsanyiBlocks.{}.v.weight", "HarsanyiBlocks.{}.fc.weight", "fc.{}.weight")
-    )
-    options = {**MLP, "n_blocks": n_blocks, "width": len(tau[0]), "dtype": tau[0].dtype, **settings}
+    tau, weight, readout = _blocks(left, "fc")
+    options = {**MLP, "n_blocks": len(tau), "width": len(tau[0]), "dtype": tau[0].dtype, **settings}
     net = HarsanyiMLP(tau[0].shape[1], len(readout[0]), **options)
     with torch.no_grad():
         for level, block in enumerate(net.blocks):
@@ -100,15 +84,11 @@ def _mlp(left: dict[str, Tensor], settings: dict[str, Any]) -> HarsanyiMLP:
 
 def _cnn(left: dict[str, Tensor], settings: dict[str, Any]) -> HarsanyiCNN:
     """Takes what it uses out of `left`. Their maps have channels first, ours channels last."""
-    n_blocks = _count(left)
+    tau, weight, readout = _blocks(left, "conv")
     stem, last = left.pop("conv1.weight"), left.pop("fc_final.weight")
-    tau, weight, readout = (
-        [left.pop(name.format(level)) for level in range(n_blocks)]
-        for name in ("HarsanyiBlocks.{}.v.weight", "HarsanyiBlocks.{}.conv.weight", "fc.{}.weight")
-    )
     channels, in_channels = stem.shape[:2]
     h, w = (length // 3 for length in tau[0].shape)
-    options = {**CNN, "n_blocks": n_blocks, "channels": channels, "rank": last.shape[1], "stem": "paper", **settings}
+    options = {**CNN, "n_blocks": len(tau), "channels": channels, "rank": last.shape[1], "stem": "paper", **settings}
     net = HarsanyiCNN(in_channels, (2 * h, 2 * w), len(last), **options).to(stem.dtype)
     assert net.readout_out is not None
     with torch.no_grad():
@@ -125,12 +105,11 @@ def _cnn(left: dict[str, Tensor], settings: dict[str, Any]) -> HarsanyiCNN:
     return net
 
 
-def _count(left: dict[str, Tensor]) -> int:
-    """How many blocks the file holds."""
-    n_blocks = sum(name.startswith("HarsanyiBlocks.") and name.endswith(".v.weight") for name in left)
-    if not n_blocks:
-        raise KeyError("HarsanyiBlocks.0.v.weight")
-    return n_blocks
+def _blocks(left: dict[str, Tensor], layer: str) -> list[list[Tensor]]:
+    """Child logits, weights and readouts of all blocks, of which there is one at least."""
+    n_blocks = max(1, sum(name.startswith("HarsanyiBlocks.") and name.endswith(".v.weight") for name in left))
+    names = ("HarsanyiBlocks.{}.v.weight", f"HarsanyiBlocks.{{}}.{layer}.weight", "fc.{}.weight")
+    return [[left.pop(name.format(level)) for level in range(n_blocks)] for name in names]
 
 
 def _fill(parameter: Any, values: Tensor) -> None:

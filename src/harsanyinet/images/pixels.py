@@ -34,11 +34,8 @@ def as_pixels(images: ArrayLike) -> NDArray[Any]:
         raise TypeError(f"images must hold numbers, however: {array.dtype}")
     low, high = (float(array.min()), float(array.max())) if array.size else (0.0, 0.0)
     if not (low >= 0 and high <= 1):  # NaN is not either
-        hint = ""
-        if low >= 0 and 2 < high <= 255:
-            hint = "; use images.astype(np.uint8)"
-        elif low > -1 and high <= 2:
-            hint = "; use np.clip(images, 0, 1)"
+        whole, near = low >= 0 and 2 < high <= 255, low > -1 and high <= 2
+        hint = "; use images.astype(np.uint8)" if whole else "; use np.clip(images, 0, 1)" if near else ""
         raise ValueError(
             f"images must be uint8 from 0 to 255 or floats from 0 to 1, however: {array.dtype} from {low:g} to {high:g}"
             f"{hint}"

@@ -7,16 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from harsanyinet.extras import need_package
 from harsanyinet.networks.mlp import HarsanyiMLP
 
-try:
-    from captum.attr import Attribution as _CaptumAttribution
-    from captum.log import log_usage
-except ImportError as error:
-    raise ImportError("Attribution needs captum: pip install 'harsanyinet[captum]'") from error
+_attr, _log = need_package("captum.attr", "captum"), need_package("captum.log", "captum")
 
 
-class Attribution(_CaptumAttribution):  # type: ignore[misc]
+class Attribution(_attr.Attribution):  # type: ignore[misc, name-defined]
     """A captum attribution method that asks the network for its own exact Shapley values.
 
     Works wherever captum takes an attribution method, for example in `NoiseTunnel` or a metric. Differentiable.
@@ -44,7 +41,7 @@ class Attribution(_CaptumAttribution):  # type: ignore[misc]
         """The sum of the values against the output."""
         return True
 
-    @log_usage()  # type: ignore[untyped-decorator]  # captum's own wrappers unwrap it
+    @_log.log_usage()  # type: ignore[untyped-decorator]  # captum's own wrappers unwrap it
     def attribute(
         self,
         inputs: Tensor,
@@ -52,16 +49,13 @@ class Attribution(_CaptumAttribution):  # type: ignore[misc]
         present: Tensor | None = None,
         return_convergence_delta: bool = False,
     ) -> Any:
-        """Exact Shapley values of one output per row.
+        """Exact Shapley values (B, P) of one output per row.
 
         Args:
             inputs: (B, P).
             target: The output: one for all rows or one per row. May be left out when there is one output.
             present: Players that are there, as in the network's `forward`.
-            return_convergence_delta: Also returns sum of values - (v(x) - v(empty)) per row, zero up to rounding.
-
-        Returns:
-            (B, P), and the deltas (B,) if asked for.
+            return_convergence_delta: Also returns sum of values - (v(x) - v(empty)), (B,), zero up to rounding.
         """
         values = self.net.shapley_values(inputs, present)  # (B, P, K)
         if values.shape[1] != inputs.shape[1]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
 from os import PathLike
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -21,11 +22,17 @@ from harsanyinet import files
 from harsanyinet.explanations.explanation import Explanation
 from harsanyinet.explanations.names import check_mask_shape
 from harsanyinet.networks.draws import left_open
-from harsanyinet.networks.spreading import Spreader, dividends_of_units, unit_contributions
-from harsanyinet.networks.structure import Structure
+from harsanyinet.networks.settings import as_json
+from harsanyinet.networks.structure import Spreader, Structure, dividends_of_units, unit_contributions
 
 CHUNK = 2**20
 """Inference runs in chunks of rows with about so many values per block: fresh memory costs more than arithmetic."""
+
+_UNCERTAIN = (
+    nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm, nn.Dropout, nn.Dropout1d, nn.Dropout2d,
+    nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout,
+)  # fmt: skip
+"""Layers whose output in training is not a function of their input alone."""
 
 
 class HarsanyiNet(nn.Module, ABC):
@@ -38,19 +45,19 @@ class HarsanyiNet(nn.Module, ABC):
         n_players: How many players there are, P.
         n_outputs: How many raw outputs there are, K.
         base: (K,), the outputs with every player absent, v(empty).
-        unstorable: Why `config` does not build the same network, if it does not.
+        blocks: Modules with a `child_mask`.
+        settings: A frozen dataclass of the arguments that build the same network.
+        unstorable: Why they do not, if so.
     """
 
     n_players: int
     n_outputs: int
     base: Tensor
+    blocks: nn.ModuleList
+    settings: Any
     unstorable: str | None = None
+    in_repr: ClassVar[tuple[str, ...]]  # settings that differ between networks
     _structure: Structure | None = None
-
-    @property
-    @abstractmethod
-    def config(self) -> dict[str, Any]:
-        """The arguments that build the same network, as JSON."""
 
     @abstractmethod
     def units(self, x: Tensor, present: Tensor | None = None) -> list[Tensor]:
@@ -69,16 +76,8 @@ class HarsanyiNet(nn.Module, ABC):
         """What the channels of each unit add to each output, one (K, U_l, C_l) tensor per block."""
 
     @abstractmethod
-    def values_per_row(self) -> int:
-        """The most values that a row has in a block: how much memory a row takes."""
-
-    @abstractmethod
     def child_masks(self) -> list[Tensor]:
         """The children of every block, (U_l, D_l) bool each."""
-
-    @abstractmethod
-    def chosen_children(self) -> list[Tensor]:
-        """The same in the form in which the network keeps it. Receptive fields depend on nothing else."""
 
     @abstractmethod
     def fields_of(self, chosen: list[Tensor]) -> list[Tensor]:
@@ -97,9 +96,34 @@ class HarsanyiNet(nn.Module, ABC):
         """A copy (B, P) of what an explanation shows as the players' values; None where that is not one number."""
 
     @property
-    @abstractmethod
-    def exact_in_training(self) -> bool:
-        """Whether units computed in training mode are Harsanyi units (no dropout, no batch statistics)."""
+    def config(self) -> dict[str, Any]:
+        """The settings, as JSON."""
+        return as_json(self.settings)
+
+    def make_base_(self) -> None:
+        """v(empty): trained from zero on, or always zero."""
+        base = torch.zeros(self.n_outputs)
+        if self.settings.output_bias:
+            self.base = nn.Parameter(base)
+        else:
+            self.register_buffer("base", base)
+
+    def chosen_children(self) -> list[Tensor]:
+        """The children of every block as it keeps them. Receptive fields depend on nothing else."""
+        return [block.child_mask() for block in self.blocks]  # type: ignore[operator]
+
+    def check_tensor(self, x: Tensor, rows: str, *shape: int) -> None:
+        """Refuses what is not a tensor of rows of this shape in the network's own dtype."""
+        if not isinstance(x, Tensor):
+            raise TypeError(f"x must be a torch tensor, however: {type(x).__name__}; use torch.as_tensor(x)")
+        if x.shape[1:] != shape:
+            wanted = ", ".join([rows, *map(str, shape)])
+            raise ValueError(f"x must have shape ({wanted}), however: {tuple(x.shape)}")
+        if x.dtype != self.base.dtype:
+            raise TypeError(
+                f"x must have the network's dtype {self.base.dtype}, however: {x.dtype}; "
+                "convert x with .to(dtype) or the network with .float() or .double()"
+            )
 
     def forward(self, x: Tensor, present: Tensor | None = None) -> Tensor:
         """Raw outputs (B, K); `present` (P,) or (B, P) bool masks players. Full precision, also under autocast."""
@@ -114,11 +138,16 @@ class HarsanyiNet(nn.Module, ABC):
             out = torch.addmm(out, z.flatten(1), readout.flatten(1).T)
         return out
 
+    @cached_property
+    def _values_per_row(self) -> int:
+        """The most values that a row has in a block."""
+        return max(int(readout[0].numel()) for readout in self.readout_weights())
+
     def _chunks(self, x: Tensor, present: Tensor | None) -> list[tuple[Tensor, Tensor | None]]:
         """The rows in pieces, in inference; in one piece when gradients are recorded or the network is compiled."""
         if torch.is_grad_enabled() or torch.compiler.is_compiling() or not isinstance(x, Tensor) or x.ndim == 0:
             return [(x, present)]
-        size = max(256, CHUNK // self.values_per_row())
+        size = max(256, CHUNK // self._values_per_row)
         if len(x) <= size:
             return [(x, present)]
         if present is not None:
@@ -156,9 +185,8 @@ class HarsanyiNet(nn.Module, ABC):
         structure = self.structure()
         values, kept = [], []
         with torch.no_grad(), full_precision(x):
-            readouts = [
-                r.clone() if isinstance(r, nn.Parameter) else r for r in self.readout_weights()
-            ]  # may be trained on
+            # parameters may be trained on
+            readouts = [r.clone() if isinstance(r, nn.Parameter) else r for r in self.readout_weights()]
             spread = self.spreader(readouts)
             for rows, mask in self._chunks(x, present):
                 kept.append([unit_contributions(z, r) for z, r in zip(self.units(rows, mask), readouts, strict=True)])
@@ -235,11 +263,16 @@ class HarsanyiNet(nn.Module, ABC):
 
     def check_mode(self) -> None:
         """Raises where an explanation would not be exact: in training mode."""
-        if self.training and not self.exact_in_training:
+        if self.training and any(isinstance(m, _UNCERTAIN) and getattr(m, "p", 1) for m in self.modules()):
             raise RuntimeError(
                 "explanations are exact in evaluation mode only, however: this network is in training mode and uses "
                 "dropout or batch normalisation; call .eval() first"
             )
+
+    def extra_repr(self) -> str:
+        """Some of the settings."""
+        config = self.config
+        return ", ".join(f"{name}={config[name]!r}" for name in self.in_repr)
 
 
 def full_precision(x: Tensor) -> AbstractContextManager[Any]:

@@ -19,25 +19,16 @@ from harsanyinet.networks.paper_training import units_in_training
 
 
 class State(NamedTuple):
-    """What one block hands to the next.
+    """What one block hands to the next, of N candidates. In the activation gate values alone."""
 
-    Attributes:
-        values: (B, N, C), C channels of N candidates; (B, D) columns below the first block.
-        present: (B, N) ones for candidates all of whose players are present, else zeros; None when every player is
-            present (and in the activation gate).
-        has_field: (N,) ones, zeros for candidates with an empty receptive field; None in the activation gate.
-        rows: Positions of the rows whose values are not all zero, where a block has found out; else None.
-    """
-
-    values: Tensor
-    present: Tensor | None = None
-    has_field: Tensor | None = None
-    rows: Tensor | None = None
+    values: Tensor  # (B, N, C), C channels; (B, D) columns below the first block
+    present: Tensor | None = None  # (B, N) ones where all players of a candidate are present, else zeros; None: all are
+    has_field: Tensor | None = None  # (N,) ones, zeros for candidates with an empty receptive field
 
 
 def join(states: Sequence[State]) -> State:
     """The candidates of several blocks side by side."""
-    values, present, has_field, _ = zip(*states, strict=True)
+    values, present, has_field = zip(*states, strict=True)
     return State(
         torch.cat(values, 1),
         None if present[0] is None else torch.cat(present, 1),
@@ -46,30 +37,15 @@ def join(states: Sequence[State]) -> State:
 
 
 class ActivationBlock(nn.Module):
-    """The paper's block: z_u = ReLU(A_u . (Sigma_u z) * AND over the children of tanh(gamma |z_child|)). No bias.
+    """The paper's block: z_u = ReLU(A_u . (Sigma_u z) * AND over the children of tanh(gamma |z_child|)). No bias."""
 
-    Shape:
-        - the state of D candidates; returns the state of U units of one channel.
-    """
+    no_weight_decay = trained_apart = ("tau",)
 
-    no_weight_decay = ("tau",)
-    trained_apart = ("tau",)
-
-    def __init__(
-        self,
-        d_in: int,
-        n_units: int,
-        *,
-        beta: float,
-        gamma: float,
-        mode: SoftAnd,
-        tau: Tensor,
-        generator: Draws,
-    ) -> None:
+    def __init__(self, tau: Tensor, *, beta: float, gamma: float, mode: SoftAnd, generator: Draws) -> None:
         super().__init__()
         self.beta, self.gamma, self.mode = beta, gamma, mode
         self.tau = nn.Parameter(tau)
-        self.weight = nn.Parameter(xavier((n_units, d_in), generator))
+        self.weight = nn.Parameter(xavier(tau.shape, generator))
 
     def start_near_the_mean_(self, generator: Draws) -> None:
         """Weights between a half and one and a half of 1/|S_u|: a sum over acting children is positive, and as large.
@@ -79,7 +55,7 @@ class ActivationBlock(nn.Module):
         """
         size = self.child_mask().sum(1, keepdim=True).clamp_min(1)
         with torch.no_grad():
-            self.weight.copy_((uniform(tuple(self.weight.shape), generator) + 0.5) / size)
+            self.weight.copy_((uniform(self.weight.shape, generator) + 0.5) / size)
 
     def child_mask(self) -> Tensor:
         """(U, D) bool."""
@@ -88,48 +64,33 @@ class ActivationBlock(nn.Module):
     def forward(self, below: State) -> State:  # noqa: D102
         z = below.values
         if torch.is_grad_enabled() and (z.requires_grad or self.weight.requires_grad or self.tau.requires_grad):
-            settings = (self.beta, self.gamma, self.mode)
-            units, rows = units_in_training(z, below.rows, self.weight, self.tau, settings)
-            return State(units, rows=rows)
+            return State(units_in_training(z, self.weight, self.tau, (self.beta, self.gamma, self.mode)))
         z = z.flatten(1)  # (B, D)
         children = self.children_of()
         rows = acting_rows(z, children.sigma)
-        if rows is None:
-            return State(paper_unit(z, children, self.gamma, self.mode, keep=False).units[:, :, None])
-        units = paper_unit(z[rows], children, self.gamma, self.mode, keep=False).units
-        return State(z.new_zeros(len(z), len(self.tau)).index_copy_(0, rows, units)[:, :, None])
+        units = paper_unit(z if rows is None else z[rows], children, self.gamma, self.mode, keep=False).units
+        if rows is not None:
+            units = z.new_zeros(len(z), len(self.tau)).index_copy_(0, rows, units)
+        return State(units[:, :, None])
 
     def children_of(self) -> Children:
         """Without a gradient: what `paper_unit` needs."""
-        return choose(self.weight.detach(), (self.tau.detach() > 0).to(self.tau.dtype))
+        return choose(self.weight.detach(), self.child_mask().to(self.tau.dtype))
 
 
 class PresenceBlock(nn.Module):
     """Units of several channels that share a children set: z_u = present_u * dropout(activation(W_u . children + b_u)).
 
     present_u is the product of the children's presence bits. A unit whose receptive field is empty has neither inputs
-    nor a bias, and every admitted activation maps 0 to 0.
-
-    Shape:
-        - the state of N candidates with D columns in all; `owner` (D,) names the candidate of each column.
-        - returns the state of U units with C channels each.
+    nor a bias, and every admitted activation maps 0 to 0. `owner` (D,) names the candidate of each column below.
     """
 
-    no_weight_decay = ("tau",)
-    trained_apart = ("tau",)
+    no_weight_decay = trained_apart = ("tau",)
 
     def __init__(
-        self,
-        owner: Tensor,
-        chosen: Tensor,
-        *,
-        channels: int,
-        beta: float,
-        learned: bool,
-        activation: Callable[[Tensor], Tensor],
-        dropout: float,
-        generator: Draws,
-    ) -> None:
+        self, owner: Tensor, chosen: Tensor, *, channels: int, beta: float, learned: bool,
+        activation: Callable[[Tensor], Tensor], dropout: float, generator: Draws,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.beta, self.channels, self.activation = beta, channels, activation
         tau = torch.where(chosen, 1.0, -1.0)
@@ -150,7 +111,7 @@ class PresenceBlock(nn.Module):
         return self.tau.detach() > 0
 
     def forward(self, below: State) -> State:  # noqa: D102
-        values, present, has_field = below[:3]
+        values, present, has_field = below
         assert has_field is not None
         sigma = select_children(self.tau, self.beta)  # (U, N)
         chosen = sigma if self.one_column_each else sigma[:, self.owner]  # (U, D)
@@ -168,31 +129,21 @@ class PresenceBlock(nn.Module):
 class SameSetBlock(nn.Module):
     """A presence block whose units keep their set: the child of a unit is the unit of the same number below.
 
-    Batched products of (C, C) matrices instead of one masked (U C, U C) matrix.
-
-    Shape:
-        - the joined states of the L blocks below that are connected, U units of C channels each.
-        - returns the state of U units with C channels each.
+    Batched products of (C, C) matrices instead of one masked (U C, U C) matrix. Reads the joined states of the L blocks
+    below that are connected, U units of C channels each.
     """
 
     def __init__(
-        self,
-        n_below: int,
-        n_units: int,
-        *,
-        channels: int,
-        activation: Callable[[Tensor], Tensor],
-        dropout: float,
+        self, n_below: int, n_units: int, *, channels: int, activation: Callable[[Tensor], Tensor], dropout: float,
         generator: Draws,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         self.n_below, self.n_units, self.channels, self.activation = n_below, n_units, channels, activation
         scale = 1 / (n_below * channels) ** 0.5
         self.weight = nn.Parameter(_either_sign((n_units, n_below * channels, channels), generator) * scale)
         self.bias = nn.Parameter(_either_sign((n_units, channels), generator) * scale)
         self.dropout = nn.Dropout(dropout)
-        own = torch.eye(n_units, dtype=torch.bool).repeat(1, n_below)
-        self.register_buffer("own", own, persistent=False)
+        self.register_buffer("own", torch.eye(n_units, dtype=torch.bool).repeat(1, n_below), persistent=False)
         self.own: Tensor
 
     def child_mask(self) -> Tensor:
@@ -200,15 +151,11 @@ class SameSetBlock(nn.Module):
         return self.own.clone()
 
     def forward(self, below: State) -> State:  # noqa: D102
-        values, present, has_field = below[:3]
+        values, present, has_field = below
         assert has_field is not None
         has_field = has_field[-self.n_units :]  # a unit and its children have the same field
-        if self.n_below == 1:
-            own = values.transpose(0, 1)  # (U, B, C)
-        else:
-            own = (
-                values.view(len(values), self.n_below, self.n_units, self.channels).permute(2, 0, 1, 3).flatten(2)
-            )  # (U, B, L * C)
+        parts = values.view(len(values), self.n_below, self.n_units, self.channels)
+        own = parts.permute(2, 0, 1, 3).flatten(2)  # (U, B, L * C)
         bias = (self.bias * has_field[:, None])[:, None]  # (U, 1, C)
         pre = own * self.weight + bias if own.shape[2] == 1 else torch.baddbmm(bias, own, self.weight)  # (U, B, C)
         z = self.dropout(self.activation(pre)).transpose(0, 1)

@@ -40,21 +40,17 @@ def normal(shape: tuple[int, ...], generator: Draws) -> Tensor:
     return torch.zeros(shape) if generator is None else torch.randn(shape, generator=generator)
 
 
-def xavier(shape: tuple[int, int], generator: Draws) -> Tensor:
+def xavier(shape: tuple[int, ...], generator: Draws) -> Tensor:
     """Xavier's uniform weights."""
     empty = torch.zeros(shape)
     return empty if generator is None else nn.init.xavier_uniform_(empty, generator=generator)
 
 
 def first_children(n_units: int, n_candidates: int, n_children: int | float | None, generator: Draws) -> Tensor:
-    """Initial tau of the paper's block: +1 for some random candidates of each unit, -1 for all others.
+    """Initial tau (U, D) of the paper's block: +1 for some random candidates of each unit, -1 for all others.
 
-    Args:
-        n_units: U.
-        n_candidates: D.
-        n_children: None: the paper's 10, or all candidates where there are fewer. An int: exactly so many. A float:
-            that share of the candidates, at least one; 0.1 is what the authors' code does.
-        generator: Source of randomness.
+    With None the paper's 10, or all candidates where there are fewer; with an int exactly so many; with a float that
+    share of the candidates, at least one, as 0.1 in the authors' code.
     """
     if n_children is None:
         n = min(10, n_candidates)

@@ -34,9 +34,6 @@ def select_children(tau: Tensor, beta: float) -> Tensor:
     """Sigma of the paper: 1 for children (tau > 0), 0 otherwise, with the straight-through gradient.
 
     d Sigma / d tau = beta * exp(-tau) / (1 + exp(-tau))^2.
-
-    Shape:
-        - tau: (U, D), returns (U, D) of the same dtype.
     """
     if not (tau.requires_grad and torch.is_grad_enabled()):
         return (tau > 0).to(tau.dtype)
@@ -45,29 +42,23 @@ def select_children(tau: Tensor, beta: float) -> Tensor:
 
 
 def and_gate_(t: Tensor, sigma: Tensor, mode: SoftAnd = "geometric") -> Tensor:
-    """Soft AND over each unit's children: prod_j (sigma_uj t_j + 1 - sigma_uj), to the power 1/|S_u| if geometric.
+    """Soft AND (B, U) of t (B, D) in [0, 1] over children sigma (U, D), zeros and ones. No gradient; overwrites t.
 
-    Matrix products only: the product is the exponential of a sum of logarithms, and a dead child (t = 0) adds a
-    number so far below every sum of children that act that the gate is exactly zero. No (B, U, D) tensor exists.
-    The value without a gradient; overwrites t.
-
-    Shape:
-        - t: (B, D) in [0, 1]; sigma: (U, D) of zeros and ones; returns (B, U). A unit without children gets 1.
+    prod_j (sigma_uj t_j + 1 - sigma_uj), to the power 1/|S_u| if geometric; 1 without children. Matrix products only:
+    the product is the exponential of a sum of logarithms, and a dead child (t = 0) adds a number so far below every sum
+    of children that act that the gate is exactly zero. No (B, U, D) tensor exists.
     """
     size = sigma.sum(1, keepdim=True).clamp_min_(1)
     return _opened(_log_gate_(t.clamp_min_(_TINY[t.dtype]).log_(), sigma / size, size, mode).exp_())
 
 
 def all_present(present: Tensor, sigma: Tensor) -> Tensor:
-    """1 for units whose children are all present, else 0; gradient of prod_j (sigma_uj present_j + 1 - sigma_uj).
+    """1 for units (B, U) whose children are all present, else 0, from present (B, D) and sigma (U, D), zeros and ones.
 
-    Shape:
-        - present: (B, D) and sigma: (U, D), zeros and ones; returns (B, U).
+    With the gradient of prod_j (sigma_uj present_j + 1 - sigma_uj).
     """
-    if torch.is_grad_enabled() and (present.requires_grad or sigma.requires_grad):
-        every: Tensor = _AllPresent.apply(present, sigma)  # type: ignore[no-untyped-call]
-        return every
-    return ((1 - present) @ sigma.T == 0).to(present.dtype)
+    every: Tensor = _AllPresent.apply(present, sigma)  # type: ignore[no-untyped-call]
+    return every
 
 
 class _AllPresent(torch.autograd.Function):
@@ -146,17 +137,9 @@ def paper_unit(
 ) -> Unit:
     """z_u = ReLU(A_u . (Sigma_u z) * AND over the children of tanh(gamma |z_child|)): the one place that computes it.
 
-    Training, inference and DeepSHAP all call it. Autograd may follow it to z, through modules `tanh` and `relu` that
-    others have hooks on; the gradient of the children is in `paper_training`.
-
-    Args:
-        z: (B, D).
-        children: What `choose` returns.
-        gamma: Sharpness of the AND.
-        mode: Root or product.
-        keep: Whether all steps are wanted; otherwise only the units are right, and memory is written again.
-        tanh: In place by default.
-        relu: Likewise.
+    Training, inference and DeepSHAP all call it. Autograd may follow it to z (B, D), through modules `tanh` and `relu`
+    that others have hooks on; the gradient of the children is in `paper_training`. Without `keep` only the units are
+    right, and memory is written again.
     """
     keep = keep or torch.is_grad_enabled()
     t = tanh(z.abs().mul_(gamma))

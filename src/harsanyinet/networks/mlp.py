@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -16,9 +16,8 @@ from harsanyinet.networks.base import HarsanyiNet, present_rows
 from harsanyinet.networks.blocks import ActivationBlock, PresenceBlock, SameSetBlock, State, join
 from harsanyinet.networks.draws import Draws, first_children, first_sets, from_seed, xavier
 from harsanyinet.networks.paper_training import chained
-from harsanyinet.networks.settings import MLPSettings, as_json, refuse_presence_settings
-from harsanyinet.networks.spreading import Spreader, by_matrices
-from harsanyinet.networks.structure import receptive_fields
+from harsanyinet.networks.settings import PRESENCE_ONLY, MLPSettings
+from harsanyinet.networks.structure import Spreader, by_matrices, receptive_fields
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu_,
@@ -41,10 +40,7 @@ class HarsanyiMLP(HarsanyiNet):
     network was made with stands in `net.settings`.
 
     Args:
-        n_features: Number of columns of x.
-        n_outputs: Number of raw outputs.
-        n_blocks: Number of blocks.
-        width: Units per block.
+        n_features, n_outputs, n_blocks, width: Columns of x, raw outputs, blocks, units per block.
         gate: The kind of block.
         beta: Steepness of the straight-through gradient of the children.
         gamma: Sharpness of the soft AND (activation gate).
@@ -83,6 +79,8 @@ class HarsanyiMLP(HarsanyiNet):
         ((1, 4), 0.0)
     """
 
+    in_repr: ClassVar = ("n_features", "n_outputs", "n_blocks", "width", "gate", "channels", "connect")
+
     def __init__(
         self,
         n_features: int,
@@ -96,45 +94,38 @@ class HarsanyiMLP(HarsanyiNet):
         super().__init__()
         if sets is not None:
             settings["width"] = max(len(sets), 1)
-        self.settings = MLPSettings(n_features=n_features, n_outputs=n_outputs, **settings)
-        self.n_features, self.n_outputs = self.settings.n_features, self.settings.n_outputs
-        self.n_players, self.gate, self.connect = self.settings.n_players, self.settings.gate, self.settings.connect
-        if sets is not None and self.gate == "activation":
-            refuse_presence_settings()
-        generator = from_seed(self.settings.seed)
-        first = self._first_sets(sets, generator) if self.gate == "presence" else None
-        self.register_buffer("columns", torch.tensor(self.settings.columns), persistent=False)  # a setting, no weight
-        self.register_buffer("baseline", _as_baseline(baseline, self.n_features, torch.get_default_dtype()))
+        self.settings: MLPSettings = MLPSettings(n_features=n_features, n_outputs=n_outputs, **settings)
+        s, k = self.settings, self.settings.n_outputs
+        self.n_features, self.n_outputs, self.n_players = s.n_features, k, len(set(s.columns or ()))
+        self.gate, self.connect = s.gate, s.connect
+        if sets is not None and s.gate == "activation":
+            raise ValueError(PRESENCE_ONLY)
+        generator = from_seed(s.seed)
+        if s.gate == "activation":
+            first = None
+        elif sets is None:
+            first = first_sets(s.width, self.n_players, s.set_sizes, generator)
+        else:
+            first = _as_masks(sets, self.n_players)
+        dtype = dtype or torch.get_default_dtype()
+        self.register_buffer("columns", torch.tensor(s.columns), persistent=False)  # a setting, no weight
+        self.register_buffer("baseline", _as_baseline(baseline, s.n_features, dtype))
         self.columns: Tensor
         self.baseline: Tensor
         self.blocks = nn.ModuleList(
             self._activation_block(level, generator) if first is None else self._presence_block(level, first, generator)
-            for level in range(self.settings.n_blocks)
+            for level in range(s.n_blocks)
         )
-        width, channels = self.settings.width, self._channels
-        flat = [xavier((self.n_outputs, width * channels), generator) for _ in self.blocks]
-        self.readouts = nn.ParameterList([w.view(self.n_outputs, width, channels) for w in flat])
-        if self.settings.output_bias:
-            self.base = nn.Parameter(torch.zeros(self.n_outputs))
-        else:
-            self.register_buffer("base", torch.zeros(self.n_outputs))
-        if dtype is not None:
-            self.to(dtype)
-            self.baseline.copy_(_as_baseline(baseline, self.n_features, dtype))
-
-    def _first_sets(self, sets: Sequence[Sequence[int]] | None, generator: Draws) -> Tensor:
-        """The players of every unit of the first block, (U, P) bool."""
-        if sets is not None:
-            return _as_masks(sets, self.n_players)
-        return first_sets(self.settings.width, self.n_players, self.settings.set_sizes, generator)
+        flat = [xavier((k, s.width * (s.channels or 1)), generator) for _ in self.blocks]
+        self.readouts = nn.ParameterList([weight.view(k, s.width, -1) for weight in flat])
+        self.make_base_()
+        self.to(dtype)
 
     def _activation_block(self, level: int, generator: Draws) -> ActivationBlock:
         s = self.settings
         d_in = s.n_features if level == 0 else self._n_below(level) * s.width
         tau = first_children(s.width, d_in, s.children_per_block[level], generator)
-        block = ActivationBlock(
-            d_in, s.width, beta=s.beta, gamma=s.gamma, mode=s.soft_and, tau=tau, generator=generator
-        )
+        block = ActivationBlock(tau, beta=s.beta, gamma=s.gamma, mode=s.soft_and, generator=generator)
         if level and s.deep_weights == "positive":
             block.start_near_the_mean_(generator)
         return block
@@ -143,25 +134,20 @@ class HarsanyiMLP(HarsanyiNet):
         """The first block chooses players; later ones choose units below or, unless children are learned, keep sets."""
         s, n_below = self.settings, self._n_below(level)
         inside: dict[str, Any] = {
-            "channels": self._channels, "activation": ACTIVATIONS[s.activation], "dropout": s.dropout,
+            "channels": s.channels, "activation": ACTIVATIONS[s.activation], "dropout": s.dropout,
             "generator": generator,
         }  # fmt: skip
         if level > 0 and not s.learn_children:
             return SameSetBlock(n_below, s.width, **inside)
         owner, chosen = self.columns.clone(), first
         if level > 0:
-            owner = torch.arange(n_below * s.width).repeat_interleave(self._channels)
+            owner = torch.arange(n_below * s.width).repeat_interleave(s.channels or 1)
             chosen = torch.eye(s.width, dtype=torch.bool).repeat(1, n_below)
         return PresenceBlock(owner, chosen, beta=s.beta, learned=bool(s.learn_children), **inside)
 
     def _n_below(self, level: int) -> int:
         """How many blocks a block chooses its children in."""
         return level if self.connect == "all" else 1
-
-    @property
-    def _channels(self) -> int:
-        assert self.settings.channels is not None
-        return self.settings.channels
 
     @classmethod
     def deep(cls, n_features: int, n_outputs: int, **changed: Any) -> HarsanyiMLP:
@@ -171,9 +157,7 @@ class HarsanyiMLP(HarsanyiNet):
         their children. Train it with AdamW and stop by rows held out.
 
         Args:
-            n_features: Number of columns of x.
-            n_outputs: Number of raw outputs.
-            changed: Any other setting of the activation gate.
+            n_features, n_outputs, changed: As for the class; any other setting of the activation gate.
 
         Examples:
             >>> net = HarsanyiMLP.deep(6, 2, seed=0)
@@ -184,23 +168,9 @@ class HarsanyiMLP(HarsanyiNet):
         start = {"initial_children": min(2, n_features), "deep_weights": "positive", "connect": "all"}
         return cls(n_features, n_outputs, **{**start, **changed})
 
-    @property
-    def config(self) -> dict[str, Any]:
-        """The settings, as JSON."""
-        return as_json(self.settings)
-
-    @property
-    def exact_in_training(self) -> bool:
-        """False with dropout."""
-        return not self.settings.dropout
-
     def child_masks(self) -> list[Tensor]:
         """The children of every block: of columns (activation gate) or players (presence gate), then of units."""
-        return [block.child_mask() for block in self.blocks]  # type: ignore[operator]
-
-    def chosen_children(self) -> list[Tensor]:
-        """The masks themselves."""
-        return self.child_masks()
+        return self.chosen_children()
 
     def fields_of(self, chosen: list[Tensor]) -> list[Tensor]:
         """The union of the children's receptive fields, block by block."""
@@ -209,10 +179,6 @@ class HarsanyiMLP(HarsanyiNet):
     def readout_weights(self) -> list[Tensor]:
         """The parameters themselves."""
         return list(self.readouts)
-
-    def values_per_row(self) -> int:
-        """The channels of all units of a block."""
-        return int(self.readouts[0][0].numel())
 
     def spreader(self, readouts: Sequence[Tensor]) -> Spreader:
         """One matrix per block."""
@@ -254,7 +220,7 @@ class HarsanyiMLP(HarsanyiNet):
         if not plain or not torch.is_grad_enabled() or torch.compiler.is_compiling():
             return self.read(self.units(x, present))
         blocks: list[Any] = list(self.blocks)
-        parameters = [(block.weight, block.tau, r) for block, r in zip(blocks, self.readouts, strict=True)]
+        parameters = [p for block, r in zip(blocks, self.readouts, strict=True) for p in (block.weight, block.tau, r)]
         settings = (blocks[0].beta, blocks[0].gamma, blocks[0].mode)
         return chained(self._inputs(x, present)[0], self.base, parameters, settings)
 
@@ -266,17 +232,9 @@ class HarsanyiMLP(HarsanyiNet):
 
     def _check(self, x: Tensor, present: Tensor | None) -> Tensor | None:
         """Checks the input and returns (B, P) presence bits, or None when every player is there."""
-        if not isinstance(x, Tensor):
-            raise TypeError(f"x must be a torch tensor, however: {type(x).__name__}; use torch.as_tensor(x)")
-        if x.ndim != 2 or x.shape[1] != self.n_features:
-            raise ValueError(f"x must have shape (rows, {self.n_features}), however: {tuple(x.shape)}")
-        if self.baseline.dtype not in (torch.float32, torch.float64):
-            raise TypeError(f"the network works in float32 or float64, however: {self.baseline.dtype}")
-        if x.dtype != self.baseline.dtype:
-            raise TypeError(
-                f"x must have the network's dtype {self.baseline.dtype}, however: {x.dtype}; "
-                "convert x with .to(dtype) or the network with .float() or .double()"
-            )
+        self.check_tensor(x, "rows", self.n_features)
+        if x.dtype not in (torch.float32, torch.float64):
+            raise TypeError(f"the network works in float32 or float64, however: {x.dtype}")
         if present is not None:
             present = present_rows(present, len(x), self.n_players)
         if torch.compiler.is_compiling():  # no branches on data: always gate, and leave out the check of values
@@ -296,16 +254,12 @@ class HarsanyiMLP(HarsanyiNet):
         return None if present is None or bool(present.all()) else present
 
     def _without_missing(self, x: Tensor, present: Tensor | None) -> Tensor | None:
+        """Presence bits (B, P) in which NaN is absence."""
         if self.gate == "activation":
             return present
         missing = torch.isnan(x).to(x.dtype)
         absent = torch.zeros_like(x[:, :1]).expand(-1, self.n_players).index_add(1, self.columns, missing) > 0
         return ~absent if present is None else present & ~absent
-
-    def extra_repr(self) -> str:
-        """The settings that differ between networks."""
-        shown = ("n_features", "n_outputs", "n_blocks", "width", "gate", "channels", "connect")
-        return ", ".join(f"{name}={getattr(self.settings, name)!r}" for name in shown)
 
 
 def _as_masks(sets: Sequence[Sequence[int]], n_players: int) -> Tensor:
@@ -313,10 +267,10 @@ def _as_masks(sets: Sequence[Sequence[int]], n_players: int) -> Tensor:
         raise ValueError("sets must hold at least one set of players, however: it is empty")
     chosen = torch.zeros(len(sets), n_players, dtype=torch.bool)
     for row, members in enumerate(sets):
-        for player in members:
-            if not 0 <= player < n_players:
-                raise ValueError(f"sets must hold players 0 to {n_players - 1}, however: {player} in set {row}")
-            chosen[row, player] = True
+        odd = [player for player in members if not 0 <= player < n_players]
+        if odd:
+            raise ValueError(f"sets must hold players 0 to {n_players - 1}, however: {odd[0]} in set {row}")
+        chosen[row, list(members)] = True
     return chosen
 
 

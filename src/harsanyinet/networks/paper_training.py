@@ -13,43 +13,33 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from harsanyinet.networks.gates import SoftAnd, choose, paper_unit
+from harsanyinet.networks.gates import Children, SoftAnd, Unit, choose, paper_unit
 
 PaperSettings = tuple[float, float, SoftAnd]
 """beta, gamma and mode of a block."""
 
 
 class _Acting(NamedTuple):
-    """What an activation block keeps of a forward pass in training: (B, D) of candidates, (B, U) and (U, D) of units.
-
-    ReLU lets no gradient through a unit that is zero, so that only rows count in which all children of
-    some unit act.
-    """
+    """What an activation block keeps in training, of rows in which all children of some unit act; ReLU shuts others."""
 
     rows: Tensor | None  # positions of the rows kept, None for all
-    z: Tensor
-    t: Tensor
-    log_gate: Tensor
-    gate: Tensor
-    total: Tensor
-    units: Tensor
-    sigma: Tensor
-    size: Tensor
-    shares: Tensor
-    chosen: Tensor
+    z: Tensor  # (B, D)
+    unit: Unit
+    children: Children
 
 
-def _act(z: Tensor, acting: Tensor | None, weight: Tensor, tau: Tensor, settings: PaperSettings) -> _Acting | None:
-    """The units of (B, D) candidates; where zeros and ones say which act, of rows in which a unit may, else None."""
+def _act(z: Tensor, deep: bool, weight: Tensor, tau: Tensor, settings: PaperSettings) -> _Acting | None:
+    """The units of (B, D) candidates; of a deep block in the rows in which a unit may act, None if there are none."""
     (_, gamma, mode), rows = settings, None
     children = choose(weight, tau.sign().relu_())
-    if acting is not None:
+    if deep:
+        acting = z.sign().abs_()
         missing = torch.addmm(children.size.t(), acting, children.sigma.t(), beta=-1)  # (B, U), 0 if none is
         rows = (missing.amax(1) >= 0).nonzero().view(-1)
         if not len(rows):
             return None
         z = z.index_select(0, rows)
-    return _Acting(rows, z, *paper_unit(z, children, gamma, mode), *children)
+    return _Acting(rows, z, paper_unit(z, children, gamma, mode), children)
 
 
 def _gradients(
@@ -62,7 +52,7 @@ def _gradients(
     any other, whatever its z. A dead unit passes nothing on, since ReLU'(0) = 0.
     """
     beta, gamma, mode = settings
-    _, z, t, log_gate, gate, total, units, sigma, size, shares, weight_of_children = kept
+    _, z, (t, log_gate, gate, total, units), (sigma, size, shares, weight_of_children) = kept
     of_total = torch.ops.aten.threshold_backward(grad, units, 0).mul_(gate)  # (B, U)
     of_log = of_total * total  # (B, U): of the logarithm of the gate
     inverse = t.reciprocal()
@@ -82,71 +72,51 @@ def _gradients(
     return of_z, of_chosen.mul_(sigma), of_tau
 
 
-def units_in_training(
-    z: Tensor, rows: Tensor | None, weight: Tensor, tau: Tensor, settings: PaperSettings
-) -> tuple[Tensor, Tensor | None]:
-    """The units of one activation block, in whose weights, children and inputs gradients are wanted.
-
-    Shape:
-        - z: (B, ...) with D candidates in a row; rows: those that are not all zero, or None if that is not known;
-          weight, tau: (U, D); returns (B, U, 1) and its rows that are not all zero, or None.
-    """
-    units: Tensor
-    units, rows = _Units.apply(z, rows, weight, tau, settings)  # type: ignore[no-untyped-call]
-    return units, rows
+def units_in_training(z: Tensor, weight: Tensor, tau: Tensor, settings: PaperSettings) -> Tensor:
+    """The units (B, U, 1) of an activation block over z (B, ...), D candidates in a row, whose gradients are wanted."""
+    units: Tensor = _Units.apply(z, weight, tau, settings)  # type: ignore[no-untyped-call]
+    return units
 
 
 class _Units(torch.autograd.Function):
     """`units_in_training` for autograd."""
 
     @staticmethod
-    def forward(
-        ctx: Any, z: Tensor, rows: Tensor | None, weight: Tensor, tau: Tensor, settings: PaperSettings
-    ) -> tuple[Tensor, Tensor | None]:
+    def forward(ctx: Any, z: Tensor, weight: Tensor, tau: Tensor, settings: PaperSettings) -> Tensor:
         ctx.shape, ctx.settings = z.shape, settings
         z = z.flatten(1)
         deep = ctx.needs_input_grad[0] and not torch.compiler.is_compiling()  # the first block is never silent
-        known = z if rows is None else z[rows]
-        kept = _act(known, known.sign().abs_() if deep else None, weight, tau, settings)
+        kept = _act(z, deep, weight, tau, settings)
         if kept is None:
             ctx.save_for_backward(weight, tau)
-            return z.new_zeros(len(z), len(tau), 1), torch.empty(0, dtype=torch.int64, device=z.device)
-        if kept.rows is not None:
-            rows = kept.rows if rows is None else rows[kept.rows]
-        ctx.rows = rows
-        ctx.save_for_backward(weight, tau, *kept[1:])
-        units = kept.units[:, :, None]
-        if rows is not None:
-            units = z.new_zeros(len(z), len(tau), 1).index_copy_(0, rows, units)
-        return units, rows
+            return z.new_zeros(len(z), len(tau), 1)
+        ctx.rows = kept.rows
+        ctx.save_for_backward(weight, tau, kept.z, *kept.unit, *kept.children)
+        units = kept.unit.units[:, :, None]
+        return units if ctx.rows is None else z.new_zeros(len(z), len(tau), 1).index_copy_(0, ctx.rows, units)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor, _: Any) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         weight, tau, *kept = ctx.saved_tensors
         if not kept:
-            of_z, of_weight, of_tau = tau.new_zeros(ctx.shape), torch.zeros_like(weight), torch.zeros_like(tau)
-            return of_z, None, of_weight, of_tau, None
+            return tau.new_zeros(ctx.shape), torch.zeros_like(weight), torch.zeros_like(tau), None
         grad = grad[:, :, 0] if ctx.rows is None else grad[ctx.rows, :, 0]
-        deep = ctx.needs_input_grad[0]
-        of_z, of_weight, of_tau = _gradients(_Acting(None, *kept), grad, weight, tau, ctx.settings, deep)
+        acting = _Acting(ctx.rows, kept[0], Unit(*kept[1:6]), Children(*kept[6:]))
+        of_z, of_weight, of_tau = _gradients(acting, grad, weight, tau, ctx.settings, ctx.needs_input_grad[0])
         if of_z is not None:
             if ctx.rows is not None:
                 of_z = of_z.new_zeros(ctx.shape[0], of_z.shape[1]).index_copy_(0, ctx.rows, of_z)
             of_z = of_z.view(ctx.shape)
-        return of_z, None, of_weight, of_tau, None
+        return of_z, of_weight, of_tau, None
 
 
-def chained(
-    z: Tensor, base: Tensor, parameters: Sequence[tuple[Tensor, Tensor, Tensor]], settings: PaperSettings
-) -> Tensor:
+def chained(z: Tensor, base: Tensor, parameters: Sequence[Tensor], settings: PaperSettings) -> Tensor:
     """The outputs (B, K) of activation blocks one upon the other, for training: what is silent costs next to nothing.
 
-    Shape:
-        - z: (B, D); base: (K,); parameters: weight and tau (U, D) and the readout (K, U, 1) of each block.
+    From z (B, D), base (K,) and, of each block in turn, weight and tau (U, D) and the readout (K, U, 1).
     """
-    flat = [parameter for block in parameters for parameter in block]
-    out: Tensor = _Chain.apply(settings, z, base, *flat)  # type: ignore[no-untyped-call]
+    out: Tensor = _Chain.apply(settings, z, base, *parameters)  # type: ignore[no-untyped-call]
     return out
 
 
@@ -157,13 +127,13 @@ class _Chain(torch.autograd.Function):
     def forward(ctx: Any, settings: PaperSettings, z: Tensor, base: Tensor, *parameters: Tensor) -> Tensor:
         ctx.settings = settings
         kept: list[tuple[_Acting, Tensor | None]] = []  # of each block up to the first silent one; rows of the whole
-        rows, nonzero, out = None, None, base.repeat(len(z), 1)
+        rows, out = None, base.repeat(len(z), 1)
         with torch.inference_mode():  # spares every call below what autograd does to see that it is not wanted
-            for weight, tau, readout in zip(*[iter(parameters)] * 3, strict=True):
-                acting = _act(z, nonzero, weight, tau, settings)
+            for level, (weight, tau, readout) in enumerate(zip(*[iter(parameters)] * 3, strict=True)):
+                acting = _act(z, level > 0, weight, tau, settings)
                 if acting is None:
                     break
-                z, nonzero = acting.units, acting.units.sign()
+                z = acting.unit.units
                 if acting.rows is None:
                     out.addmm_(z, readout.squeeze(2).t())
                 else:
@@ -188,6 +158,6 @@ class _Chain(torch.autograd.Function):
                 of_units.index_add_(0, above, of_z)
             deep = level > 0 or ctx.needs_input_grad[1]
             of_z, of_weight, of_tau = _gradients(acting, of_units, weight, tau, ctx.settings, deep)
-            gradients[:0] = of_weight, of_tau, torch.mm(here.t(), acting.units)[:, :, None]
+            gradients[:0] = of_weight, of_tau, torch.mm(here.t(), acting.unit.units)[:, :, None]
             above = acting.rows
         return None, of_z, grad.sum(0) if ctx.needs_input_grad[2] else None, *gradients

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from operator import index
-from typing import Any, Literal, get_args
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from harsanyinet.networks.gates import SoftAnd
 from harsanyinet.networks.structure import Connect
@@ -16,8 +16,12 @@ DeepWeights = Literal["xavier", "positive"]
 Activation = Literal["relu", "gelu", "silu", "tanh"]
 FirstChildren = int | float | None
 
+PRESENCE_ONLY = (
+    "channels, sets, dropout and learn_children=False belong to the presence gate, however: gate='activation'"
+)
 
-def one_of(allowed: Any, **options: str) -> None:
+
+def one_of(allowed: Any, **options: str | None) -> None:
     """Refuses an option that is not among those of a `Literal`."""
     for name, value in options.items():
         if value not in get_args(allowed):
@@ -25,18 +29,18 @@ def one_of(allowed: Any, **options: str) -> None:
             raise ValueError(f"{name} must be one of {names}, however: {name}={value!r}")
 
 
-def at_least_one(**counts: int) -> None:
-    """Refuses counts below one."""
+def at_least_one(**counts: int | None) -> None:
+    """Refuses counts below one, and lets None pass."""
     for name, count in counts.items():
-        if index(count) < 1:
+        if count is not None and index(count) < 1:
             raise ValueError(f"{name} must be at least 1, however: {name}={count}")
 
 
-def positive(**numbers: float) -> None:
-    """Refuses what is not a positive, finite number."""
-    for name, number in numbers.items():
-        if not (math.isfinite(number) and number > 0):
-            raise ValueError(f"{name} must be positive and finite, however: {name}={number}")
+def one_per_block(n_blocks: int, **lists: Sequence[Any]) -> None:
+    """Refuses lists of another length."""
+    for name, given in lists.items():
+        if len(given) != n_blocks:
+            raise ValueError(f"{name} must hold one number for each of the {n_blocks} blocks, however: {list(given)}")
 
 
 def as_json(settings: Any) -> dict[str, Any]:
@@ -49,6 +53,24 @@ def settle(settings: Any, **values: Any) -> None:
     """For `__post_init__` of a frozen dataclass: puts what a setting means in the place of what was given."""
     for name, value in values.items():
         object.__setattr__(settings, name, value)
+
+
+def settle_fields(settings: Any) -> None:
+    """Likewise, for fields of one type: whole numbers from one on, shares, positive numbers, options of a `Literal`."""
+    for name, kind in get_type_hints(type(settings)).items():
+        value = getattr(settings, name)
+        if kind is int:
+            settle(settings, **{name: index(value)})
+            if name != "seed":
+                at_least_one(**{name: value})
+        elif kind is float:
+            settle(settings, **{name: float(value)})
+            share = name in ("dropout", "gate_floor")
+            if not (0 <= value < 1 if share else 0 < value < math.inf):
+                wanted = "lie in [0, 1)" if share else "be positive and finite"
+                raise ValueError(f"{name} must {wanted}, however: {name}={float(value)}")
+        elif get_origin(kind) is Literal:
+            one_of(kind, **{name: value})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,32 +101,16 @@ class MLPSettings:
     output_bias: bool | None = None
 
     def __post_init__(self) -> None:
-        counts = {name: index(getattr(self, name)) for name in ("n_features", "n_outputs", "n_blocks", "width")}
-        numbers = {name: float(getattr(self, name)) for name in ("beta", "gamma")}
-        settle(self, **counts, **numbers, seed=index(self.seed), dropout=float(self.dropout))
+        settle_fields(self)
         settle(self, set_sizes=tuple(map(index, self.set_sizes)))
-        one_of(Gate, gate=self.gate)
-        one_of(Connect, connect=self.connect)
-        one_of(SoftAnd, soft_and=self.soft_and)
-        one_of(DeepWeights, deep_weights=self.deep_weights)
-        one_of(Activation, activation=self.activation)
-        at_least_one(**counts)
-        positive(**numbers)
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout must lie in [0, 1), however: dropout={self.dropout}")
         if any(size < 1 for size in self.set_sizes) or not self.set_sizes:
             raise ValueError(f"set_sizes must be positive sizes, however: set_sizes={self.set_sizes}")
         self._check_gate()
         settle(self, columns=_players_of_columns(self.columns, self.n_features))
         presence = self.gate == "presence"
-        settle(self, channels=(8 if self.channels is None else self.channels) if presence else 1)
-        assert self.channels is not None
+        defaults = {"channels": 8 if presence else 1, "learn_children": not presence, "output_bias": presence}
+        settle(self, **{name: value for name, value in defaults.items() if getattr(self, name) is None})
         at_least_one(channels=self.channels)
-        settle(
-            self,
-            learn_children=not presence if self.learn_children is None else self.learn_children,
-            output_bias=presence if self.output_bias is None else self.output_bias,
-        )
 
     def _check_gate(self) -> None:
         """What belongs to one gate is refused under the other."""
@@ -112,15 +118,11 @@ class MLPSettings:
             raise ValueError("initial_children belongs to the activation gate; pass sets or set_sizes for presence")
         if isinstance(self.initial_children, Sequence):
             settle(self, initial_children=tuple(self.initial_children))
-        if len(self.children_per_block) != self.n_blocks:
-            raise ValueError(
-                f"initial_children must hold one number for each of the {self.n_blocks} blocks, however: "
-                f"{list(self.children_per_block)}"
-            )
+        one_per_block(self.n_blocks, initial_children=self.children_per_block)
         if self.gate == "activation" and (
             self.channels not in (None, 1) or self.dropout or self.learn_children is False
         ):
-            refuse_presence_settings()
+            raise ValueError(PRESENCE_ONLY)
 
     @property
     def children_per_block(self) -> tuple[FirstChildren, ...]:
@@ -128,22 +130,8 @@ class MLPSettings:
         given = self.initial_children
         return tuple(given) if isinstance(given, Sequence) else (given,) * self.n_blocks
 
-    @property
-    def n_players(self) -> int:
-        """How many players the columns belong to."""
-        assert self.columns is not None
-        return len(set(self.columns))
-
-
-def refuse_presence_settings() -> None:
-    """One sentence for all settings that the activation gate does not have."""
-    raise ValueError(
-        "channels, sets, dropout and learn_children=False belong to the presence gate, however: gate='activation'"
-    )
-
 
 def _players_of_columns(columns: Iterable[int] | None, n_features: int) -> tuple[int, ...]:
-    """The player of each column; every column is one where nothing is said."""
     players = tuple(range(n_features)) if columns is None else tuple(int(c) for c in columns)
     if len(players) != n_features:
         raise ValueError(f"columns must name a player for each of {n_features} columns, however: {len(players)} given")
