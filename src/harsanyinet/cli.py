@@ -188,14 +188,15 @@ def _add_bench(bench: argparse.ArgumentParser) -> None:
     add = bench.add_argument
     add(
         "name",
-        choices=["core", "exactness", "accuracy", "speed", "subsets", "large", "noise", "defaults"],
+        choices=["core", "exactness", "accuracy", "speed", "subsets", "large", "noise", "defaults", "further"],
         help="core: networks; exactness: Census, RMSE; accuracy, speed, subsets, large: tables beside other models, "
-        "resumed where they stopped; noise: who gets the values; defaults: settings on tables kept for choosing them",
+        "resumed where they stopped; noise: who gets the values; defaults: settings on tables kept for choosing them; "
+        "further: those on tables on which nothing was chosen",
     )
     add("-o", "--out", type=Path, help="result file (default: results/bench_NAME.json)")
     add("--quick", action="store_true", help="small sizes, to see that it runs")
     add("--threads", type=int, help="threads of each model, for tables (default: 1; large: 2)")
-    several = bench.add_argument_group("for accuracy and defaults")
+    several = bench.add_argument_group("for accuracy, defaults and further")
     several.add_argument("--only", type=_names, metavar="DATASET,...", help="datasets (default: all)")
     several.add_argument("--models", type=_names, metavar="NAME,...", help="models, in this order (default: all)")
     defaults = bench.add_argument_group("for defaults")
@@ -297,7 +298,7 @@ def _experiment(name: str) -> Any:
 
 def _bench(name: str, out: Path | None, quick: bool, **given: Any) -> None:
     options = {option: value for option, value in given.items() if value is not None}
-    n_known = {"core": 0, "exactness": 0, "accuracy": 3, "defaults": 5}.get(name, 1)
+    n_known = {"core": 0, "exactness": 0, "accuracy": 3, "further": 3, "defaults": 5}.get(name, 1)
     if wrong := sorted(options.keys() - set(("threads", "only", "models", "settings", "samples")[:n_known])):
         flag = wrong[0].replace("samples", "no-samples")
         raise ValueError(f"--{flag} is no option of this benchmark, however: bench {name}")

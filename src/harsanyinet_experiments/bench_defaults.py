@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from harsanyinet.datasets import Table
 from harsanyinet_experiments import models as others
 from harsanyinet_experiments import results, scoring
-from harsanyinet_experiments.development_tables import FILES, SOURCES, development_tables
+from harsanyinet_experiments.development_tables import FILES, SOURCES, Source
 from harsanyinet_experiments.runner import Cell, Ledger, Record, chosen, loaded
 from harsanyinet_experiments.scoring import CLOCK, Rows, Run, compare, ratio_text
 
@@ -58,6 +58,7 @@ def run(
     threads: int = 1,
     settings: Mapping[str, dict[str, Any]] | None = None,
     samples: bool = True,
+    sources: Mapping[str, Source] = SOURCES,
 ) -> str:
     """Runs the cells that are not yet done, the splits before the samples, writes the summary of all and returns it.
 
@@ -69,6 +70,7 @@ def run(
         threads: For each fit.
         settings: More candidates: settings of our estimators by name.
         samples: Whether to run the draws of few rows, too.
+        sources: Tables to choose from.
 
     Returns:
         The summary as text.
@@ -77,7 +79,7 @@ def run(
     cells_run = ledger(out)
     candidates = CANDIDATES | dict(settings or {})
     names = chosen("models", models, [*PEERS, *candidates])
-    tables = loaded(chosen("tables", only, SOURCES), development_tables())
+    tables = loaded(chosen("tables", only, sources), {name: partial(s.load, name) for name, s in sources.items()})
     _check_settings(cells_run.records(), names, candidates)
     wanted = cells(names, tables, quick=quick, samples=samples)
     warm_up([cell["model"] for cell in cells_run.to_do(wanted)], candidates, threads)
@@ -94,7 +96,8 @@ def run(
         return measure(fitter(cell["model"], candidates), table, rows, threads)
 
     cells_run.run(wanted, measured, about=about, keep_errors=True)
-    result = summary(cells_run.records()) | {"quick": quick}
+    command = f"harsanyinet bench {'defaults' if sources is SOURCES else 'further'}"
+    result = {"command": command} | summary(cells_run.records()) | {"quick": quick}
     results.write(out, result)
     return f"{text(result)}\nwritten to {out}"
 
@@ -188,7 +191,6 @@ def summary(records: Iterable[Record]) -> dict[str, Any]:
     names = list(dict.fromkeys([*PEERS, *(model for model, *_ in runs)]))
     finished = list(runs.values())
     return {
-        "command": "harsanyinet bench defaults",
         "what": WHAT,
         "settings": {record["model"]: record["settings"] for record in finished if "settings" in record},
         "versions": {record["model"]: record["version"] for record in finished if "version" in record},
@@ -212,7 +214,7 @@ def _against_peers(runs: Mapping[Run, Record], model: str) -> dict[str, Any]:
 def _means(runs: Mapping[Run, Record], models: Sequence[str], n_train: int | None) -> dict[str, Any]:
     """Mean loss, score and seconds of each model on each table."""
     tables: dict[str, Any] = {}
-    for table in SOURCES:
+    for table in dict.fromkeys(table for _, table, _, _ in runs):
         for model in models:
             if mine := [r for (m, t, n, _), r in runs.items() if (m, t, n) == (model, table, n_train)]:
                 keys = ("loss", "score", "fit_seconds", "predict_seconds")

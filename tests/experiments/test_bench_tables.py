@@ -19,6 +19,7 @@ from harsanyinet_experiments import (
     bench_noise,
     bench_speed,
     bench_subsets,
+    development_tables,
     document_tables,
     models,
     scoring,
@@ -267,7 +268,7 @@ def test_defaults(tmp_path, capsys, monkeypatch):
     rng = np.random.default_rng(0)
     x = pd.DataFrame({"a": rng.normal(size=200), "b": rng.choice(["u", "v"], 200)})
     tiny = Table("oj", x, x["a"] + (x["b"] == "u"), "regression", "", "")
-    monkeypatch.setattr(bench_defaults, "development_tables", lambda: {"oj": lambda: tiny})
+    monkeypatch.setattr(development_tables.Source, "load", lambda source, name: tiny)
 
     def mean(x, y, task, threads):
         return lambda frame: np.full(len(frame), y.mean())
