@@ -151,6 +151,17 @@ def test_losses_on_large_tables_are_told():
     )
 
 
+def test_further_tables_that_are_clearly_lost_are_named():
+    ratios = {"a": 0.5, "b": 1.04, "c": 1.2, "d": 0.9, "e": 1.06}
+    row = {"wins": 2, "n_tables": 5, "by_table": ratios}
+    against = {"against_catboost": row, "against_lightgbm": {"wins": 5, "n_tables": 5, "by_table": {"a": 0.5}}}
+    assert TABLES["bench_further"]({"models": {"default": against}}) == (
+        "Ours is smaller than CatBoost's on 2 of 5 tables, in the median 1.040 x; more than five per cent larger on c "
+        "(1.200 x) and e (1.060 x). Ours is smaller than LightGBM's on 5 of 5 tables, in the median 0.500 x; more than "
+        "five per cent larger on none."
+    )
+
+
 def test_a_faster_explanation_is_told():
     speed = result("bench_speed")
     for row in speed["rows"]:
