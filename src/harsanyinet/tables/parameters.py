@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -15,12 +14,6 @@ LossName = Literal["squared", "absolute", "poisson", "quantile"]
 
 _TINY = math.ulp(0.0)
 _COLUMNS = "names or numbers of columns"
-
-
-def keep_parameters(model: Any, given: Mapping[str, Any]) -> None:
-    """Parameters of a constructor as attributes, as scikit-learn expects them."""
-    for name in inspect.signature(type(model)).parameters:
-        setattr(model, name, given[name])
 
 
 def _count(value: object, least: int = 1, most: float = math.inf) -> bool:

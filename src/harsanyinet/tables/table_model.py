@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Literal
 
@@ -35,37 +36,38 @@ _FEW_ROWS = 20_000  # below, one thread is as fast as two
 _SEEN_FOR_IMPORTANCE = 2000  # rows
 
 
+@dataclass(kw_only=True, eq=False, repr=False)  # parameters, as scikit-learn expects them
 class HarsanyiTable(BaseEstimator):  # type: ignore[misc]
     """What classifier and regressor share: rows in, raw outputs, Shapley values and files out.
 
     A subclass turns its target into numbers and names its outputs, and turns raw outputs into predictions.
     """
 
-    max_iter: int | None
-    learning_rate: float | None
-    max_depth: int
-    max_order: int
-    max_bins: int
-    l2_regularization: float
-    max_samples: float | None
-    max_features: float | None
-    copies: int | None
-    members: int
-    missing: Literal["auto", "value", "absent"]
-    categorical_features: Names | None
-    interaction_cst: Sequence[Names] | str | None
-    forbidden: Sequence[Names] | None
-    monotonic_cst: Mapping[str | int, int] | Sequence[int] | None
-    early_stopping: bool
-    validation_fraction: float
-    n_iter_no_change: int
-    max_seconds: float | None
-    random_state: int | np.random.RandomState | None
-    n_jobs: int | None
-    progress: bool
-    groups: Mapping[str, Names] | None
-    date_features: Names | Literal["auto"]
-    strict: bool
+    max_iter: int | None = None
+    learning_rate: float | None = None
+    max_depth: int = 6
+    max_order: int = 4
+    max_bins: int = 128
+    l2_regularization: float = 1.0
+    max_samples: float | None = None
+    max_features: float | None = None
+    copies: int | None = None
+    members: int = 1
+    missing: Literal["auto", "value", "absent"] = "auto"
+    categorical_features: Names | None = None
+    date_features: Names | Literal["auto"] = "auto"
+    groups: Mapping[str, Names] | None = None
+    strict: bool = True
+    interaction_cst: Sequence[Names] | str | None = None
+    forbidden: Sequence[Names] | None = None
+    monotonic_cst: Mapping[str | int, int] | Sequence[int] | None = None
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 50
+    max_seconds: float | None = None
+    random_state: int | np.random.RandomState | None = None
+    n_jobs: int | None = None
+    progress: bool = True
 
     # Fitting --------------------------------------------------------------------------------------------------------
 
