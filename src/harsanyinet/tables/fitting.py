@@ -123,7 +123,7 @@ def fit_trees(
             history = seen or history
         mean = unit.back(Trees.mean_of(each))
         rows = players.absent_together(code_frame(columns, frame), player_of)
-        mean = mean.counted(_counts(mean, rows, n_threads))
+        mean = replace(mean, counts=_counts(mean, rows, n_threads))
     ends = np.cumsum([len(one) for one in each])
     return Fitted(columns, players, mean, ends, settings.learning_rate, history, own)
 
