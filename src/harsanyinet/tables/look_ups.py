@@ -182,7 +182,8 @@ class Folded:
             asked = tuple(paths.asked(t))
             if len(asked) > 2:
                 return None
-            groups.setdefault(asked, []).append(t)
+            if len(look_up.part(t)[0]):  # it adds to some sum
+                groups.setdefault(asked, []).append(t)
         if not groups or () in groups:
             return None
         columns, maps, slots, tables = [], [], [], []
