@@ -56,10 +56,10 @@ def fit_trees(
     model: Any, frame: pd.DataFrame, targets: Array, weight: Array, loss: Loss, held: tuple[Any, Array] | None,
     seed: int, n_threads: int, until: float | None,
 ) -> Fitted:  # fmt: skip
-    """Fits trees to a table.
+    """Fits trees to a table of B rows, as the parameters of an estimator say.
 
     Args:
-        model: An estimator, whose parameters say how.
+        model: The estimator.
         frame: (B, columns).
         targets: (B, T) numbers or class numbers.
         weight: (B,), 1 on average.
@@ -155,15 +155,10 @@ def _given(x: Any, names: list[str]) -> pd.DataFrame:
 
 @dataclass(frozen=True, eq=False)
 class Unit:
-    """Numbers are boosted in units of their spread; a constant target has none.
+    """Numbers are boosted in units of their spread; a constant target has none."""
 
-    Attributes:
-        shift: (T,) the mean of each target; zero for classes and counts.
-        scale: (T,) its spread; one for classes and counts.
-    """
-
-    shift: Array
-    scale: Array
+    shift: Array  # (T,) the mean of each target; zero for classes and counts
+    scale: Array  # (T,) its spread; one for classes and counts
 
     @classmethod
     def of(cls, targets: Array, weight: Array, loss: Loss) -> Unit:

@@ -16,17 +16,11 @@ Masks = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Limits:
-    """Which sets of players may stand in one tree.
+    """Which sets of players may stand in one tree."""
 
-    Attributes:
-        max_order: The largest set.
-        within: (G, P) bool, sets that must contain every set of two or more players; None for no such limit.
-        apart: (P, P) bool, pairs that are in no set together.
-    """
-
-    max_order: int
-    within: Masks | None
-    apart: Masks
+    max_order: int  # the largest set
+    within: Masks | None  # (G, P) sets that must contain every set of two or more players; None for no such limit
+    apart: Masks  # (P, P) pairs that are in no set together
 
     @classmethod
     def of(cls, max_order: int, interactions: Any, forbidden: Any, players: Players) -> Limits:

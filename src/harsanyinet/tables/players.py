@@ -17,26 +17,15 @@ Masks = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Players:
-    """The players of a table, in the order of their first columns.
+    """The players of a table, in the order of their first columns."""
 
-    Attributes:
-        names: One for each player.
-        columns: Names of the columns of the table.
-        of_column: (columns,) the player of each column.
-    """
-
-    names: tuple[str, ...]
-    columns: tuple[str, ...]
-    of_column: NDArray[np.int64]
+    names: tuple[str, ...]  # one for each player
+    columns: tuple[str, ...]  # of the table
+    of_column: NDArray[np.int64]  # (columns,) the player of each column
 
     @classmethod
     def of(cls, columns: Sequence[str], groups: Mapping[str, Any] | None) -> Players:
-        """Columns by themselves, and groups of columns as one player each.
-
-        Args:
-            columns: Names of the columns.
-            groups: From the name of a player to names or numbers of its columns.
-        """
+        """Columns by themselves, and as one player each groups of them: names or numbers of columns, by its name."""
         owner = dict[int, str]()
         for name, members in (groups or {}).items():
             own = positions([members] if isinstance(members, str) else members, columns, "groups")
@@ -77,12 +66,7 @@ class Players:
         return check_present(masks, n_rows, len(self), "bool, True where a column is there, or names")
 
     def absent_together(self, bins: Array, player_of: Array) -> Array:
-        """Bins in which a player misses all its columns where it misses one; changed in place, and returned.
-
-        Args:
-            bins: (coded columns, rows), 0 where absent.
-            player_of: The player of each coded column.
-        """
+        """Bins (coded columns, rows) in which a player misses all its columns where it misses one; changed in place."""
         if not self.each_by_itself:
             for player in np.flatnonzero(np.bincount(self.of_column) > 1):
                 own = np.flatnonzero(player_of == player)
@@ -109,13 +93,7 @@ class Players:
 
 
 def positions(keys: Any, names: Sequence[str], what: str) -> list[int]:
-    """The numbers of some columns, given by name, by number, or by a bool mask over all of them.
-
-    Args:
-        keys: Names, numbers or a mask; None for none.
-        names: Of all columns.
-        what: The parameter that they stand in, for the sentence when there is no such column.
-    """
+    """The numbers of some columns, given by name, by number, or by a mask; `what` is the parameter that holds them."""
     keys = list(keys if keys is not None else ())
     if keys and all(isinstance(key, bool | np.bool_) for key in keys):
         if len(keys) != len(names):
