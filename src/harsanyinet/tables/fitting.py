@@ -19,11 +19,9 @@ from harsanyinet.tables.boost_inputs import Rows, Settings, Table
 from harsanyinet.tables.boosting import Booster
 from harsanyinet.tables.columns import Column, code_frame, columns_of, n_bins_of
 from harsanyinet.tables.frames import as_frame, pick_columns
-from harsanyinet.tables.history import History, scores_of
-from harsanyinet.tables.limits import Limits, monotone_signs
 from harsanyinet.tables.look_ups import LookUp, Paths, in_chunks
-from harsanyinet.tables.losses import Loss
-from harsanyinet.tables.players import Players, positions
+from harsanyinet.tables.losses import History, Loss, scores_of
+from harsanyinet.tables.players import Limits, Players, monotone_signs, positions
 from harsanyinet.tables.rates import QUICK_RATE, find_rate
 from harsanyinet.tables.trees import Trees
 

@@ -22,9 +22,8 @@ from harsanyinet.explanations.explanation import Explanation
 from harsanyinet.tables import columns as coding
 from harsanyinet.tables.columns import Column
 from harsanyinet.tables.frames import as_frame, pick_columns
-from harsanyinet.tables.history import History
 from harsanyinet.tables.look_ups import LookUp
-from harsanyinet.tables.losses import Loss
+from harsanyinet.tables.losses import History, Loss
 from harsanyinet.tables.players import Players
 from harsanyinet.tables.tree_games import GameName, TreeDividends, TreeGame, applied
 from harsanyinet.tables.trees import Trees

@@ -102,21 +102,13 @@ def _strides(sizes: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Trees:
-    """All trees of a model.
+    """All trees of a model."""
 
-    Attributes:
-        player_of: (D,) the player of each column.
-        base: (K,) outputs when everybody is absent.
-        shapes: What each tree asks.
-        values: (states of all trees, K), one tree after another.
-        counts: (states of all trees,) training rows, coded as for prediction, in each state.
-    """
-
-    player_of: Array
-    base: Array
-    shapes: tuple[TreeShape, ...]
-    values: Array
-    counts: Array
+    player_of: Array  # (D,) the player of each column
+    base: Array  # (K,) outputs when everybody is absent
+    shapes: tuple[TreeShape, ...]  # what each tree asks
+    values: Array  # (states of all trees, K), one tree after another
+    counts: Array  # (states of all trees,) training rows, coded as for prediction, in each state
 
     @classmethod
     def of(cls, player_of: Array, base: Array, shapes: Sequence[TreeShape], tables: Sequence[Array]) -> Trees:
