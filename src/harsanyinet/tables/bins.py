@@ -40,20 +40,11 @@ def fit_columns(
     frame: pd.DataFrame, targets: Array, weight: Array, binning: Binning, categories: Iterable[Any],
     dates: Iterable[Any] | None, seed: int,
 ) -> tuple[list[Column], Array]:  # fmt: skip
-    """Learns the bins of all columns.
+    """Learns the bins of all columns, where they are categories by targets (rows, T); the seed orders the rows.
 
-    Args:
-        frame: Training rows.
-        targets: (rows, T) numbers that categories are coded by.
-        weight: (rows,).
-        binning: How finely.
-        categories: Names of columns of numbers that are categories.
-        dates: Names of columns that are dates; None for all that read as such.
-        seed: Of the order of the rows.
-
-    Returns:
-        The columns, and the training rows' own bins (coded columns, rows): not those of prediction, where categories
-        are coded in order.
+    `categories` names columns of numbers that are categories, `dates` those that are dates, None for all that read as
+    such. Returned are the columns, and the training rows' own bins (coded columns, rows): not those of prediction,
+    where categories are coded in order.
     """
     as_category, as_date = set(categories), None if dates is None else set(dates)
     order = np.random.default_rng(seed).permutation(len(frame))

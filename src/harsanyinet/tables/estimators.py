@@ -160,10 +160,7 @@ class HarsanyiRegressor(RegressorMixin, HarsanyiTable):  # type: ignore[misc]
             logarithm of the mean).
         quantile: For the quantile loss.
 
-    All others are those of `HarsanyiClassifier`.
-
-    Attributes:
-        feature_importances_: Mean |Shapley value| of each column on training rows.
+    All others, and the attributes but `classes_`, are those of `HarsanyiClassifier`.
 
     Examples:
         >>> rng = np.random.default_rng(0)

@@ -54,18 +54,11 @@ def fit_trees(
     model: Any, frame: pd.DataFrame, targets: Array, weight: Array, loss: Loss, held: tuple[Any, Array] | None,
     seed: int, n_threads: int, until: float | None,
 ) -> Fitted:  # fmt: skip
-    """Fits trees to a table of B rows, as the parameters of an estimator say.
+    """Fits trees to a table, a frame (B, columns), as the parameters of an estimator say.
 
-    Args:
-        model: The estimator.
-        frame: (B, columns).
-        targets: (B, T) numbers or class numbers.
-        weight: (B,), 1 on average.
-        loss: What to minimise.
-        held: Rows to watch, and their targets, if they were given.
-        seed: Of all draws.
-        n_threads: The bits do not depend on it.
-        until: When to stop, by `time.monotonic`.
+    Targets (B, T) are numbers or class numbers; weights (B,) are 1 on average; `held` are rows to watch, and their
+    targets, if they were given. All draws come from the seed, and the bits do not depend on the number of threads.
+    It stops at `until`, by `time.monotonic`.
     """
     names = [str(name) for name in frame.columns]
     players = Players.of(names, model.groups)

@@ -58,19 +58,10 @@ def split_scores(
 ) -> None:  # fmt: skip
     """Gain of every split of columns[first:last]: the sum over leaves of G^2 / (H + l2) of its parts.
 
-    Args:
-        bins: (all columns, all rows) uint8, 0 where absent; absent rows are a part of their own.
-        columns: Columns to try.
-        first: Where to begin among them.
-        last: Where to end.
-        rows: (m,) rows that count.
-        leaf: (m,) their leaf so far.
-        stats: (m, 1 + G): a weight or second derivative, and gradients.
-        n_leaves: How many there are.
-        n_bins: Of each of all columns.
-        l2: Added to the sum of weights.
-        monotone: For each of all columns 1, -1 or 0.
-        scores: (len(columns), most bins): the result; the split is "bin > position".
+    Of the bins (all columns, all rows) those of `rows` (m,) count, each in its leaf (m,), with its statistics
+    (m, 1 + G): a weight or second derivative, and gradients. Absent rows, in bin 0, are a part of their own. A split
+    against the sign that `monotone` has for a column gains nothing in that leaf. The result is written to `scores`
+    (len(columns), most bins), where the split is "bin > position".
     """
     m, q = stats.shape
     g = q - 1
