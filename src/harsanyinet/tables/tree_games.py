@@ -121,23 +121,21 @@ class TreeGame:
         n_states = math.prod(sizes)
         at = (trees.state_ends[group] - n_states)[:, None] + np.arange(n_states)
         values = trees.values[at].reshape(len(group), *sizes, trees.n_outputs)
-        sets = [tuple(1 + i for i in range(q) if code >> i & 1) for code in range(2**q)]
-        axes = zip(sets, reversed(sets), strict=True)  # known, and all others
         if self.name == "marginal":
+            sets = [tuple(1 + i for i in range(q) if code >> i & 1) for code in range(2**q)]
             counts = trees.counts[at].reshape(len(group), *sizes, 1).astype(np.float64)
             total = np.maximum(counts.sum(axis=sets[-1], keepdims=True), 1.0)
             return [
                 (counts.sum(axis=known, keepdims=True) / total * values).sum(axis=others, keepdims=True)
-                for known, others in axes
+                for known, others in zip(sets, reversed(sets), strict=True)
             ]
         states = [0 if self.reference is None else int(trees.states(self.reference, t)[0]) for t in group]
         digits = np.unravel_index(states, sizes)  # of players that are not known; 0 is absent
-        tables = []
-        for _, others in axes:
-            table = values
-            for axis in others:
-                table = np.take_along_axis(table, digits[axis - 1].reshape(-1, *[1] * (q + 1)), axis=axis)
-            tables.append(table)
+        tables = [values] * 2**q
+        for code in reversed(range(2**q - 1)):  # from a table in which one player more is known
+            axis = next(i for i in range(q) if not code >> i & 1)
+            index = digits[axis].reshape(-1, *[1] * (q + 1))
+            tables[code] = np.take_along_axis(tables[code | 1 << axis], index, axis=1 + axis)
         return tables
 
     def _dividends(self, sizes: tuple[int, ...], group: Array) -> list[Array]:
