@@ -7,7 +7,7 @@ literally.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -72,7 +72,7 @@ class Case:
             for row in self.background.T:
                 own[state_by_hand(questions, self.player_of, row)] += 1
         trees = Trees.of(player_of, self.base, shapes, self.values)
-        return trees.counted(np.concatenate([np.zeros(0, dtype=np.int64), *counts]))
+        return replace(trees, counts=np.concatenate([np.zeros(0, dtype=np.int64), *counts]))
 
     def output(self, row: Array) -> Array:
         """What all trees say about one row (D,), (K,)."""

@@ -14,9 +14,8 @@ from harsanyinet import HarsanyiClassifier, HarsanyiRegressor
 from harsanyinet.tables import boosting
 from harsanyinet.tables.boost_inputs import Rows, Settings, Table
 from harsanyinet.tables.boosting import Booster
-from harsanyinet.tables.limits import Limits
 from harsanyinet.tables.losses import Loss
-from harsanyinet.tables.players import Players
+from harsanyinet.tables.players import Limits, Players
 from harsanyinet.tables.trees import Trees
 
 LOSSES = {

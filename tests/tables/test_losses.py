@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from harsanyinet.tables import kernels
 from harsanyinet.tables.boost_inputs import Rows
 from harsanyinet.tables.boosting import derive
-from harsanyinet.tables.history import History, scores_of
-from harsanyinet.tables.losses import NAMES, Loss, quantiles_by_state, weighted_quantile
+from harsanyinet.tables.losses import NAMES, History, Loss, quantiles_by_state, scores_of, weighted_quantile
 
 LOSSES = {
     "squared": Loss("squared"),

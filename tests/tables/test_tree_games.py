@@ -236,6 +236,22 @@ def test_trees_about_two_columns_fold_into_one_table(seed, n_columns, full):
         )
 
 
+@pytest.mark.parametrize("name", GAMES)
+def test_values_of_one_player_where_each_tree_is_about_one(name):
+    """Tables of curves, some of which say nothing about the player that is there; rows enough for kernels."""
+    from harsanyinet.tables import kernels
+
+    assert kernels
+    rng = np.random.default_rng(0)
+    values = [np.append(np.zeros((1, 2)), rng.normal(size=(2, 2)), axis=0) for _ in range(3)]
+    rows = random_bins(rng, [0, 1, 2], 40, 0.2)
+    case = Case([0, 1, 2], rng.normal(size=2), [[(0, 2)], [(1, 3)], [(2, 1)]], values, rows[:, :7], rows)
+    ex = explanation(case, name)
+    for mask in np.eye(3, dtype=bool):
+        expected = [played(case, name, row)(mask[None])[0] for row in range(len(ex))]
+        np.testing.assert_allclose(ex.value(mask), expected, 0, 1e-12 * case.scale())
+
+
 def test_few_rows_are_looked_up_in_numpy_until_kernels_are_there(monkeypatch):
     case = many_trees(n_trees=3)
     look_up = LookUp.of_values(case.trees, full=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -289,7 +290,7 @@ def test_counts_belong_to_states():
     trees = case.trees
     for counts in np.split(trees.counts, trees.state_ends[:-1]):
         assert counts.sum() == case.background.shape[1]
-    other = trees.counted(np.zeros(len(trees.counts)))
+    other = replace(trees, counts=np.zeros(len(trees.counts), dtype=np.int64))
     assert other.counts.sum() == 0
     assert other.counts.dtype == np.int64
     assert trees.counts.sum() > 0

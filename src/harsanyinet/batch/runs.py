@@ -31,7 +31,7 @@ from harsanyinet.progress import bar
 from harsanyinet.tables.columns import Column, code_frame
 from harsanyinet.tables.estimators import HarsanyiClassifier
 from harsanyinet.tables.frames import UnseenCategoryWarning
-from harsanyinet.tables.history import scores_of
+from harsanyinet.tables.losses import scores_of
 from harsanyinet.threads import count_threads
 
 Game = Literal["missing", "marginal"]

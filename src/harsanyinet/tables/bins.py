@@ -27,41 +27,24 @@ ALL_BUT = 0.95  # nearly all
 
 @dataclass(frozen=True)
 class Binning:
-    """How finely to bin.
+    """How finely to bin."""
 
-    Attributes:
-        max_bins: Bins at most, the absent one and that of missing values included.
-        missing: "value": a missing value is a bin; "absent": an absent player; "auto": a value where fit saw some.
-        plain_rows: Mean rows of a category from which on its statistics are plain averages of all rows.
-        prior: Rows that the mean of all rows counts for in the statistics of a category.
-        many_classes: Coded columns of a category at most; of more targets these hold what differs most.
-    """
-
-    max_bins: int = 128
-    missing: str = "auto"
-    plain_rows: float = 100.0
-    prior: float = 1.0
-    many_classes: int = 4
+    max_bins: int = 128  # at most, the absent one and that of missing values included
+    missing: str = "auto"  # "value": a missing value is a bin; "absent": an absent player; "auto": where fit saw some
+    plain_rows: float = 100.0  # mean rows of a category from which on its statistics are plain averages of all rows
+    prior: float = 1.0  # rows that the mean of all rows counts for in the statistics of a category
+    many_classes: int = 4  # coded columns of a category at most; of more targets these hold what differs most
 
 
 def fit_columns(
     frame: pd.DataFrame, targets: Array, weight: Array, binning: Binning, categories: Iterable[Any],
     dates: Iterable[Any] | None, seed: int,
 ) -> tuple[list[Column], Array]:  # fmt: skip
-    """Learns the bins of all columns.
+    """Learns the bins of all columns, where they are categories by targets (rows, T); the seed orders the rows.
 
-    Args:
-        frame: Training rows.
-        targets: (rows, T) numbers that categories are coded by.
-        weight: (rows,).
-        binning: How finely.
-        categories: Names of columns of numbers that are categories.
-        dates: Names of columns that are dates; None for all that read as such.
-        seed: Of the order of the rows.
-
-    Returns:
-        The columns, and the training rows' own bins (coded columns, rows): not those that `code` gives, where
-        categories are coded in order.
+    `categories` names columns of numbers that are categories, `dates` those that are dates, None for all that read as
+    such. Returned are the columns, and the training rows' own bins (coded columns, rows): not those of prediction,
+    where categories are coded in order.
     """
     as_category, as_date = set(categories), None if dates is None else set(dates)
     order = np.random.default_rng(seed).permutation(len(frame))

@@ -37,15 +37,7 @@ SELDOM = 8  # times as many trees until absent players are drawn anew when no qu
 
 
 class Booster:
-    """Boosts trees on a table.
-
-    Args:
-        table: What to learn from.
-        loss: What to minimise.
-        settings: How.
-        seed: Of all draws.
-        n_threads: The bits do not depend on it.
-    """
+    """Boosts trees on a table. The seed is that of all draws; the bits do not depend on the number of threads."""
 
     def __init__(self, table: Table, loss: Loss, settings: Settings, seed: int = 0, n_threads: int = 1) -> None:
         self.table, self.loss, self.settings, self.n_threads = table, loss, settings, n_threads
@@ -67,15 +59,10 @@ class Booster:
         self.gains = np.zeros(self.n_players)  # of the players, in units of what noise gains
 
     def boost(self, held: Rows | None = None, patience: int | None = None, bar: tqdm[Any] | None = None) -> Array:
-        """Adds trees until there are enough, time is over, or the loss of rows held out has not fallen for long.
+        """Adds trees until there are enough, time is over, or `patience` of them have not helped rows held out.
 
-        Args:
-            held: Rows that are not learned from; their outputs are brought up to date.
-            patience: Trees without a lower loss after which to stop.
-            bar: Moves with every tree.
-
-        Returns:
-            The loss of the rows held out before the first and after each tree; empty without them.
+        The outputs of these rows are brought up to date. Returned is their loss before the first and after each tree,
+        nothing without them.
         """
         started, s = time.monotonic(), self.settings
         losses = [] if held is None else [self.loss.mean(held.output, held.y, held.weight)]
@@ -99,10 +86,7 @@ class Booster:
     def finish(self, n_trees: int | None = None, bar: tqdm[Any] | None = None, until: float | None = None) -> Trees:
         """Learns what is left to learn about absent players, and returns the trees.
 
-        Args:
-            n_trees: How many of the trees to keep before that; None for all.
-            bar: Moves with every tree, and with every step of the rounds.
-            until: When to stop, by `time.monotonic`.
+        Before that, only the first `n_trees` are kept, if told so. It ends when `time.monotonic` says `until`.
         """
         self.shapes, self.values = self.shapes[:n_trees], self.values[:n_trees]
         n_full, s = len(self.shapes), self.settings
@@ -182,13 +166,8 @@ class Booster:
     def _questions(self, source: Rows, noise: float, n_full: int | None = None) -> list[Question]:
         """The questions of a tree, chosen one after the other by rows drawn at random.
 
-        Copies begin with questions of an earlier tree and look at rows in which one of its players is absent: what
-        else could one ask in its place?
-
-        Args:
-            source: Rows or copies.
-            noise: On the scores, in units of what noise gains.
-            n_full: Trees to inherit questions from; None for all.
+        Copies begin with questions of an earlier tree, one of `n_full` or of all, and look at rows in which one of its
+        players is absent: what else could one ask in its place? The noise is on scores, in units of what noise gains.
         """
         s, table = self.settings, self.table
         rows, questions = np.arange(len(source)), list[Question]()

@@ -30,37 +30,23 @@ MANY_ROWS = 2048  # from here on compiled loops pay
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """How one variable becomes bins.
+    """How one variable becomes bins, in `n_codes` coded columns."""
 
-    Attributes:
-        name: Of the variable.
-        kind: Number, category or date.
-        borders: (k,) float32 numbers, rising; a number x has bin `first` + how many borders lie below x.
-        low: The smallest number in fit.
-        high: The largest.
-        levels: Every category seen, as text, the most frequent first.
-        level_bins: (levels, c) uint8, the bins of each category in each of the variable's c coded columns.
-        missing: Whether a missing value is a value of its own, bin 1; if not, it is an absent player, bin 0.
-        boolean: Whether the numbers were True and False.
-        whole: Whether all numbers were whole.
-        n_bins: (c,) bins of each coded column, the absent one included.
-        parts: Of a date, the numbers that say when, as columns of numbers named as in `dates.PARTS`.
-        form: Of dates that were texts, their format.
-    """
-
-    name: str
+    name: str  # of the variable
     kind: Kind
+    # (k,) float32 numbers, rising; a number x has bin `first` + how many borders lie below x
     borders: Floats = field(default_factory=lambda: np.empty(0))
-    low: float = 0.0
-    high: float = 0.0
-    levels: tuple[str, ...] = ()
+    low: float = 0.0  # the smallest number in fit
+    high: float = 0.0  # the largest
+    levels: tuple[str, ...] = ()  # every category seen, as text, the most frequent first
+    # (levels, n_codes) the bins of each category
     level_bins: Array = field(default_factory=lambda: np.empty((0, 1), dtype=np.uint8))
-    missing: bool = False
-    boolean: bool = False
-    whole: bool = False
-    n_bins: tuple[int, ...] = (1,)
-    parts: tuple[Column, ...] = ()
-    form: str = ""
+    missing: bool = False  # whether a missing value is a value of its own, bin 1; if not, it is an absent player, bin 0
+    boolean: bool = False  # whether the numbers were True and False
+    whole: bool = False  # whether all numbers were whole
+    n_bins: tuple[int, ...] = (1,)  # of each coded column, the absent one included
+    parts: tuple[Column, ...] = ()  # of a date, the numbers that say when, as columns named as in `dates.PARTS`
+    form: str = ""  # of dates that were texts, their format
 
     @property
     def n_codes(self) -> int:
@@ -120,12 +106,9 @@ class Column:
             return self._bins_of_level.get(text, [0] * self.n_codes)
         if self.kind == "date":
             with suppress(ValueError, TypeError):  # frames have the better words, and read more
-                return self._code_time(time_of(value, self.form))
+                numbers = parts_of(np.array([time_of(value, self.form)]))[:, 0].tolist()
+                return [bin for part in self.parts for bin in part.code_one(numbers[PARTS.index(part.name)])]
         return self._code_odd(value)
-
-    def _code_time(self, time: np.datetime64) -> list[int]:
-        numbers = dict(zip(PARTS, parts_of(np.array([time]))[:, 0].tolist(), strict=True))
-        return [bin for part in self.parts for bin in part.code_one(numbers[part.name])]
 
     def _code_odd(self, value: Any) -> list[int]:
         """As a column of one row, where there is pandas."""

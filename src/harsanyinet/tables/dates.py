@@ -58,13 +58,7 @@ def _parsed(texts: pd.Series[Any], form: str) -> pd.Series[Any]:
 
 
 def as_times(values: pd.Series[Any], name: str, form: str = "") -> Times:
-    """A column as times, NaT where missing; those with a time zone as in Greenwich.
-
-    Args:
-        values: Of a frame: dates, or texts.
-        name: Of the column.
-        form: The format of texts; none where there were no texts in fit.
-    """
+    """A column of dates, or of texts in a format, as times, NaT where missing; a time zone is that of Greenwich."""
     import pandas as pd
 
     if not values.notna().any():

@@ -1,8 +1,8 @@
 """Effects of a fitted table model: what a column adds by itself, what two add together. Numbers to draw, no drawing.
 
-They are the dividends of the sets {i} and {i, j}, which depend on these columns alone. So they are asked of the model
-itself: rows with the values of interest, everything else absent, are explained. Between two thresholds that trees ask
-about nothing changes, so one value of each step says all.
+They are the dividends of the sets {i} and {i, j}, which depend on these columns alone: rows with the values of interest
+are asked, in which everything else is absent. Between two thresholds that trees ask about nothing changes, so one value
+of each step says all.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from harsanyinet.explanations.names import find_name
 from harsanyinet.tables.columns import Column, columns_of
 from harsanyinet.tables.frames import as_frame, as_numbers, as_texts
+from harsanyinet.tables.tree_games import TreeDividends
 
 if TYPE_CHECKING:
     from harsanyinet.tables.estimators import HarsanyiClassifier, HarsanyiRegressor
@@ -141,9 +143,8 @@ def single_effect(model: Model, feature: str | int) -> SingleEffect:
         >>> single_effect(model, "colour").axis.labels
         ('blue', 'red')
     """
-    axis = _axes(model, [_position(model, feature)])[0]
-    effect = _dividends(model, {axis.position: axis.values})
-    return SingleEffect(axis, effect, tuple(model.output_names_), model.loss_.scale)
+    axes = _axes(model, [_position(model, feature)])
+    return SingleEffect(axes[0], _dividends(model, axes), tuple(model.output_names_), model.loss_.scale)
 
 
 def pair_effect(model: Model, a: str | int, b: str | int) -> PairEffect:
@@ -158,10 +159,7 @@ def pair_effect(model: Model, a: str | int, b: str | int) -> PairEffect:
     if positions[0] == positions[1]:
         raise ValueError(f"a pair has two different columns, however: {model.columns_[positions[0]].name!r} twice")
     first, second = _axes(model, positions)
-    na, nb = len(first.values), len(second.values)
-    grid = {first.position: np.repeat(first.values, nb), second.position: np.tile(second.values, na)}
-    together = _dividends(model, grid)
-    table = together.reshape(na, nb, *together.shape[1:])
+    table = _dividends(model, (first, second))
     return PairEffect((first, second), table, tuple(model.output_names_), model.loss_.scale)
 
 
@@ -176,22 +174,19 @@ def strongest_pairs(model: Model, X: Any, k: int = 10) -> list[PairStrength]:
     if k < 1:
         raise ValueError(f"k must be at least 1, however: k={k}")
     ex = model.explain(X)
-    order = min(2, ex.n_features)
+    order, n_outputs = min(2, ex.n_features), len(ex.output_names)
     n_sets = int((ex.coalitions.sum(axis=1) <= order).sum())
-    size = max(1, CELLS // max(1, n_sets * len(ex.output_names)))
-    total, pairs = np.zeros(0), []
+    size = max(1, CELLS // max(1, n_sets * n_outputs))
+    total: Any = 0.0
     for start in range(0, len(ex), size):
         index = ex[start : start + size].index("Moebius", order)
-        sums = np.abs(index.values).reshape(-1, len(index.sets), len(ex.output_names)).sum(axis=(0, 2))
-        wanted = [i for i, members in enumerate(index.sets) if len(members) == 2]
-        pairs = [index.sets[i] for i in wanted]
-        total = sums[wanted] + (total if len(total) else 0.0)
-    strength = total / (len(ex) * len(ex.output_names))
-    return [
-        PairStrength((ex.feature_names[pairs[at][0]], ex.feature_names[pairs[at][1]]), float(strength[at]))
-        for at in np.argsort(-strength, kind="stable")[:k]
-        if strength[at] > 0
+        total = total + np.abs(index.values).reshape(-1, len(index.sets), n_outputs).sum(axis=(0, 2))
+    found = [
+        PairStrength((ex.feature_names[members[0]], ex.feature_names[members[1]]), strength)
+        for members, strength in zip(index.sets, (total / (len(ex) * n_outputs)).tolist(), strict=True)
+        if len(members) == 2 and strength > 0
     ]
+    return sorted(found, key=lambda pair: -pair.strength)[:k]
 
 
 # Values to ask for ---------------------------------------------------------------------------------------------------
@@ -229,13 +224,7 @@ def _axes(model: Model, positions: Sequence[int]) -> list[Axis]:
 
 
 def axis_of(column: Column, position: int, asked: Sequence[Sequence[int]]) -> Axis:
-    """The values of a column between which questions tell.
-
-    Args:
-        column: Of numbers or categories.
-        position: Of the column in the table.
-        asked: For each coded column of it the thresholds that trees ask about, rising.
-    """
+    """The values that questions tell apart: for each coded column the thresholds that are asked about, rising."""
     return (_of_numbers if column.kind == "number" else _of_categories)(column, position, asked)
 
 
@@ -280,26 +269,17 @@ def _range(column: Column, low: float, high: float) -> str:
     return word(low) if low == high else f"{word(low)} to {word(high)}"
 
 
-# Asking --------------------------------------------------------------------------------------------------------------
-
-
-def _dividends(model: Model, given: dict[int, Array]) -> Array:
-    """The dividend of the given columns in rows that hold nothing else, (n[, K])."""
-    n, k = len(model.columns_), len(model.output_names_)
-    n_rows = len(next(iter(given.values())))
-    dividends = np.zeros((n_rows, k))
-    size = max(1, CELLS // (n * k))
-    for start in range(0, n_rows, size):
-        rows = slice(start, start + size)
-        frame = pd.DataFrame(np.full((len(dividends[rows]), n), np.nan), columns=range(n))
-        for position, values in given.items():
-            frame[position] = values[rows]
-        named = hasattr(model, "feature_names_in_")
-        frame.columns = pd.Index(model.feature_names_in_ if named else frame.columns)
-        known = sorted({int(model.players_.of_column[position]) for position in given})
-        ex = model.explain(frame if named else frame.to_numpy(), np.isin(np.arange(len(model.players_)), known))
-        own = ex.restrict(known)  # all others are absent
-        at = np.flatnonzero(own.coalitions.all(axis=1))
-        if len(at):
-            dividends[rows] = own.dividends[:, at[0]].reshape(-1, k)
-    return dividends[:, 0] if k == 1 else dividends
+def _dividends(model: Model, axes: Sequence[Axis]) -> Array:
+    """The dividend of some columns at all combinations of their values, (na, ...[, K])."""
+    column_of, shape = columns_of(model.columns_), [len(axis.values) for axis in axes]
+    places = np.indices(shape).reshape(len(shape), -1)
+    bins = np.zeros((len(column_of), places.shape[1]), dtype=np.uint8)  # all others are absent
+    for axis, place in zip(axes, places, strict=True):
+        own = np.empty((axis.column.n_codes, len(axis.values)), dtype=np.uint8)
+        axis.column.code(pd.Series(axis.values), own)
+        bins[column_of == axis.position] = own[:, place]
+    game, players = model.tree_game(), model.players_.of_column[[axis.position for axis in axes]]
+    wanted = (game.coalitions == np.isin(np.arange(len(model.players_)), players)).all(axis=1)
+    found = TreeDividends(game, bins).spread(None, lambda: csr_array(wanted[:, None].astype(float)))
+    dividends = found.reshape(*shape, len(model.output_names_))
+    return dividends[..., 0] if len(model.output_names_) == 1 else dividends

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -13,11 +14,12 @@ from sklearn.utils import check_consistent_length, compute_class_weight
 
 from harsanyinet import files
 from harsanyinet.tables.losses import Loss
-from harsanyinet.tables.parameters import LossName, check_parameters, keep_parameters
-from harsanyinet.tables.table_model import Array, HarsanyiTable, Names
+from harsanyinet.tables.parameters import LossName, check_parameters
+from harsanyinet.tables.table_model import Array, HarsanyiTable
 from harsanyinet.tables.targets import as_labels, as_targets, as_weights
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class HarsanyiClassifier(ClassifierMixin, HarsanyiTable):  # type: ignore[misc]
     """A classifier for tables whose every prediction comes with exact Shapley values.
 
@@ -78,47 +80,12 @@ class HarsanyiClassifier(ClassifierMixin, HarsanyiTable):  # type: ignore[misc]
         (5, 4, 3)
     """
 
-    class_weight: Literal["balanced"] | Mapping[Any, float] | None
-
-    def __init__(
-        self,
-        *,
-        max_iter: int | None = None,
-        learning_rate: float | None = None,
-        max_depth: int = 6,
-        max_order: int = 4,
-        max_bins: int = 128,
-        l2_regularization: float = 1.0,
-        max_samples: float | None = None,
-        max_features: float | None = None,
-        copies: int | None = None,
-        members: int = 1,
-        missing: Literal["auto", "value", "absent"] = "auto",
-        categorical_features: Names | None = None,
-        date_features: Names | Literal["auto"] = "auto",
-        groups: Mapping[str, Names] | None = None,
-        strict: bool = True,
-        interaction_cst: Sequence[Names] | str | None = None,
-        forbidden: Sequence[Names] | None = None,
-        monotonic_cst: Mapping[str | int, int] | Sequence[int] | None = None,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 50,
-        class_weight: Literal["balanced"] | Mapping[Any, float] | None = None,
-        max_seconds: float | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-        progress: bool = True,
-    ) -> None:
-        keep_parameters(self, locals())
+    class_weight: Literal["balanced"] | Mapping[Any, float] | None = None
 
     def fit(
-        self,
-        X: Any,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None,
         eval_set: tuple[Any, ArrayLike] | None = None,
-    ) -> HarsanyiClassifier:
+    ) -> HarsanyiClassifier:  # fmt: skip
         """Bins the columns, finds how fast to learn, boosts.
 
         Args:
@@ -182,6 +149,7 @@ class HarsanyiClassifier(ClassifierMixin, HarsanyiTable):  # type: ignore[misc]
         super()._restore(arrays, meta)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class HarsanyiRegressor(RegressorMixin, HarsanyiTable):  # type: ignore[misc]
     """A regressor for tables whose every prediction comes with exact Shapley values.
 
@@ -192,10 +160,7 @@ class HarsanyiRegressor(RegressorMixin, HarsanyiTable):  # type: ignore[misc]
             logarithm of the mean).
         quantile: For the quantile loss.
 
-    All others are those of `HarsanyiClassifier`.
-
-    Attributes:
-        feature_importances_: Mean |Shapley value| of each column on training rows.
+    All others, and the attributes but `classes_`, are those of `HarsanyiClassifier`.
 
     Examples:
         >>> rng = np.random.default_rng(0)
@@ -205,49 +170,13 @@ class HarsanyiRegressor(RegressorMixin, HarsanyiTable):  # type: ignore[misc]
         (3,)
     """
 
-    loss: LossName
-    quantile: float
-
-    def __init__(
-        self,
-        *,
-        loss: LossName = "squared",
-        quantile: float = 0.5,
-        max_iter: int | None = None,
-        learning_rate: float | None = None,
-        max_depth: int = 6,
-        max_order: int = 4,
-        max_bins: int = 128,
-        l2_regularization: float = 1.0,
-        max_samples: float | None = None,
-        max_features: float | None = None,
-        copies: int | None = None,
-        members: int = 1,
-        missing: Literal["auto", "value", "absent"] = "auto",
-        categorical_features: Names | None = None,
-        date_features: Names | Literal["auto"] = "auto",
-        groups: Mapping[str, Names] | None = None,
-        strict: bool = True,
-        interaction_cst: Sequence[Names] | str | None = None,
-        forbidden: Sequence[Names] | None = None,
-        monotonic_cst: Mapping[str | int, int] | Sequence[int] | None = None,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 50,
-        max_seconds: float | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-        progress: bool = True,
-    ) -> None:
-        keep_parameters(self, locals())
+    loss: LossName = "squared"
+    quantile: float = 0.5
 
     def fit(
-        self,
-        X: Any,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None,
         eval_set: tuple[Any, ArrayLike] | None = None,
-    ) -> HarsanyiRegressor:
+    ) -> HarsanyiRegressor:  # fmt: skip
         """Bins the columns, finds how fast to learn, boosts.
 
         Args:

@@ -19,11 +19,9 @@ from harsanyinet.tables.boost_inputs import Rows, Settings, Table
 from harsanyinet.tables.boosting import Booster
 from harsanyinet.tables.columns import Column, code_frame, columns_of, n_bins_of
 from harsanyinet.tables.frames import as_frame, pick_columns
-from harsanyinet.tables.history import History, scores_of
-from harsanyinet.tables.limits import Limits, monotone_signs
 from harsanyinet.tables.look_ups import LookUp, Paths, in_chunks
-from harsanyinet.tables.losses import Loss
-from harsanyinet.tables.players import Players, positions
+from harsanyinet.tables.losses import History, Loss, scores_of
+from harsanyinet.tables.players import Limits, Players, monotone_signs, positions
 from harsanyinet.tables.rates import QUICK_RATE, find_rate
 from harsanyinet.tables.trees import Trees
 
@@ -56,18 +54,11 @@ def fit_trees(
     model: Any, frame: pd.DataFrame, targets: Array, weight: Array, loss: Loss, held: tuple[Any, Array] | None,
     seed: int, n_threads: int, until: float | None,
 ) -> Fitted:  # fmt: skip
-    """Fits trees to a table.
+    """Fits trees to a table, a frame (B, columns), as the parameters of an estimator say.
 
-    Args:
-        model: An estimator, whose parameters say how.
-        frame: (B, columns).
-        targets: (B, T) numbers or class numbers.
-        weight: (B,), 1 on average.
-        loss: What to minimise.
-        held: Rows to watch, and their targets, if they were given.
-        seed: Of all draws.
-        n_threads: The bits do not depend on it.
-        until: When to stop, by `time.monotonic`.
+    Targets (B, T) are numbers or class numbers; weights (B,) are 1 on average; `held` are rows to watch, and their
+    targets, if they were given. All draws come from the seed, and the bits do not depend on the number of threads.
+    It stops at `until`, by `time.monotonic`.
     """
     names = [str(name) for name in frame.columns]
     players = Players.of(names, model.groups)
@@ -123,7 +114,7 @@ def fit_trees(
             history = seen or history
         mean = unit.back(Trees.mean_of(each))
         rows = players.absent_together(code_frame(columns, frame), player_of)
-        mean = mean.counted(_counts(mean, rows, n_threads))
+        mean = replace(mean, counts=_counts(mean, rows, n_threads))
     ends = np.cumsum([len(one) for one in each])
     return Fitted(columns, players, mean, ends, settings.learning_rate, history, own)
 
@@ -155,15 +146,10 @@ def _given(x: Any, names: list[str]) -> pd.DataFrame:
 
 @dataclass(frozen=True, eq=False)
 class Unit:
-    """Numbers are boosted in units of their spread; a constant target has none.
+    """Numbers are boosted in units of their spread; a constant target has none."""
 
-    Attributes:
-        shift: (T,) the mean of each target; zero for classes and counts.
-        scale: (T,) its spread; one for classes and counts.
-    """
-
-    shift: Array
-    scale: Array
+    shift: Array  # (T,) the mean of each target; zero for classes and counts
+    scale: Array  # (T,) its spread; one for classes and counts
 
     @classmethod
     def of(cls, targets: Array, weight: Array, loss: Loss) -> Unit:

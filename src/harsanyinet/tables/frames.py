@@ -25,13 +25,7 @@ class ColumnWarning(UserWarning):
 
 
 def kind_of(values: pd.Series[Any], name: str, dates: bool = False) -> Kind:
-    """Whether a column holds numbers, categories or dates; a clear sentence for anything else.
-
-    Args:
-        values: The column.
-        name: Its name.
-        dates: Whether it may hold dates.
-    """
+    """Whether a column holds numbers, categories or, if it may, dates; a clear sentence for anything else."""
     if dates and holds_dates(values):
         return "date"
     _refuse(values, name)
@@ -121,12 +115,10 @@ def as_texts(values: pd.Series[Any] | pd.Index[Any], name: str) -> NDArray[Any]:
 
 
 def _text(value: Any, name: str) -> str | None:
+    if isinstance(value, str | int | float | np.number | np.bool_ | pd.Interval):
+        return number_as_text(value) if value == value else None
     if value is None or value is pd.NA or value is pd.NaT:
         return None
-    if isinstance(value, float | np.floating) and value != value:
-        return None
-    if isinstance(value, str | int | float | np.number | np.bool_ | pd.Interval):
-        return number_as_text(value)
     raise TypeError(f"column {name!r} must hold text or numbers, however: {type(value).__name__}")
 
 
@@ -152,10 +144,7 @@ def as_frame(x: Any, names: Sequence[str] | None = None) -> pd.DataFrame:
 def pick_columns(frame: pd.DataFrame, names: Sequence[str], strict: bool = True) -> pd.DataFrame:
     """The columns that a model knows, in its order, whatever else there is; one sentence when some are not there.
 
-    Args:
-        frame: A table.
-        names: Of the columns of the model.
-        strict: If not, columns that are not there get a warning.
+    It is an error if `strict`, a warning if not.
     """
     have = [str(name) for name in frame.columns]
     if have == list(names):

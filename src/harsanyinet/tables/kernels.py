@@ -58,19 +58,10 @@ def split_scores(
 ) -> None:  # fmt: skip
     """Gain of every split of columns[first:last]: the sum over leaves of G^2 / (H + l2) of its parts.
 
-    Args:
-        bins: (columns, rows) uint8, 0 where absent; absent rows are a part of their own.
-        columns: Columns to try.
-        first: Where to begin among them.
-        last: Where to end.
-        rows: (m,) rows that count.
-        leaf: (m,) their leaf so far.
-        stats: (m, 1 + G): a weight or second derivative, and gradients.
-        n_leaves: Number of leaves.
-        n_bins: Bins of each column.
-        l2: Added to the sum of weights.
-        monotone: For each column 1, -1 or 0.
-        scores: (len(columns), most bins): the result; the split is "bin > position".
+    Of the bins (all columns, all rows) those of `rows` (m,) count, each in its leaf (m,), with its statistics
+    (m, 1 + G): a weight or second derivative, and gradients. Absent rows, in bin 0, are a part of their own. A split
+    against the sign that `monotone` has for a column gains nothing in that leaf. The result is written to `scores`
+    (len(columns), most bins), where the split is "bin > position".
     """
     m, q = stats.shape
     g = q - 1
@@ -130,15 +121,8 @@ def best_split(
 ) -> tuple[int, int]:
     """Position and threshold of the highest square root of a score plus noise; position -1 if none is above `least`.
 
-    Args:
-        scores: (columns, bins) as `split_scores` gives them.
-        columns: The column of each line.
-        n_bins: Bins of each column.
-        asked: (n, 2) columns and thresholds that are not to be chosen again.
-        least: What a score must exceed.
-        noise: Times a standard normal number, added to the root.
-        normals: (N,) such numbers.
-        offset: Where to begin among them.
+    The columns, and the scores that `split_scores` found for them; `asked` (n, 2) are columns and thresholds that are
+    not to be chosen again. Noise is so many times the standard normal numbers (N,) from `offset` on.
     """
     best, where, threshold = -np.inf, -1, -1
     at = offset % len(normals)
@@ -164,13 +148,9 @@ def best_split(
 
 @_compiled
 def descend(own: Array, threshold: int, rows: Array, leaf: Array) -> int:
-    """Moves rows to the leaves below a split, in place, and returns how many leaves there are.
+    """Moves rows (m,) to the leaves (m,) below a split "bin > threshold", in place; returns how many leaves there are.
 
-    Args:
-        own: (rows,) bins of the split's column.
-        threshold: The split is "bin > threshold".
-        rows: (m,) rows that count.
-        leaf: (m,) their leaf, changed.
+    `own` are the bins of the split's column in all rows.
     """
     most = 0
     for i in range(len(rows)):
@@ -227,10 +207,7 @@ def sums_by_state(state: Array, weight: Array, gradient: Array, curvature: Array
 def average_absent(total: Array, weight: Array, sizes: Array) -> None:
     """Fills the states with an absent digit by sums over all present ones, in place.
 
-    Args:
-        total: (states, K) sums, known where no digit is 0.
-        weight: (states,) likewise.
-        sizes: Digits of each axis, the last one fastest; 0 is absent.
+    Totals (states, K) and weights (states,) are known where no digit is 0; the last axis runs fastest.
     """
     stride = 1
     n, k = total.shape
@@ -342,20 +319,7 @@ def look_up(
 ) -> None:  # fmt: skip
     """Adds what every tree says about rows start to stop: out[slot, row] += its table at the row's state.
 
-    Args:
-        bins: (columns, rows) uint8.
-        start: First row.
-        stop: One past the last row.
-        level_ends: (T,) where the questions of a tree end.
-        columns: Of all questions.
-        thresholds: Likewise.
-        steps: What "yes" adds to the state.
-        slot_ends: (T,) where the slots of a tree end.
-        slots: Places in `out`, tree by tree.
-        table_starts: (T,) where the tables of a tree begin, one table of `n_states` for each slot.
-        n_states: (T,).
-        table: All tables.
-        out: (slots, rows), changed.
+    The bins are (columns, rows) uint8; all else but `out` is what `Paths` and `LookUp` hold.
     """
     state = np.empty(BLOCK, dtype=np.uint16)
     for begin in range(start, stop, BLOCK):
@@ -388,18 +352,7 @@ def look_up_folded(
 ) -> None:  # fmt: skip
     """As `look_up`, of tables over the cells of two columns: a cell is the sum of two numbers that bins stand for.
 
-    Args:
-        bins: (columns, rows) uint8.
-        start: First row.
-        stop: One past the last row.
-        columns: (G, 2).
-        maps: (G, 2, 256) from the bin of each column to its number.
-        slot_ends: (G,) where the slots of a table end.
-        slots: Places in `out`.
-        table_starts: (G,) where its tables begin, one of `n_states` for each slot.
-        n_states: (G,).
-        table: All tables.
-        out: (slots, rows), changed.
+    The bins are (columns, rows) uint8; all else but `out` is what `Folded` holds.
     """
     state = np.empty(8 * BLOCK, dtype=np.int32)
     for begin in range(start, stop, 8 * BLOCK):

@@ -27,21 +27,13 @@ CHUNK = 16_384  # rows of one piece of work
 
 @dataclass(frozen=True, eq=False)
 class Paths:
-    """Questions that lead to states, of all trees one after another.
+    """Questions that lead to states, of all trees one after another."""
 
-    Attributes:
-        ends: (T,) where the questions of a tree end.
-        columns: Of each question.
-        thresholds: Likewise.
-        steps: What "yes" adds to the state.
-        n_states: (T,).
-    """
-
-    ends: Array
-    columns: Array
-    thresholds: Array
-    steps: Array
-    n_states: Array
+    ends: Array  # (T,) where the questions of a tree end
+    columns: Array  # of each question
+    thresholds: Array  # likewise
+    steps: Array  # what "yes" adds to the state
+    n_states: Array  # (T,)
 
     @classmethod
     def of(cls, shapes: Sequence[TreeShape], full: bool = False) -> Paths:
@@ -92,33 +84,19 @@ class Paths:
 
 @dataclass(frozen=True, eq=False)
 class LookUp:
-    """What to add where.
+    """What to add where."""
 
-    Attributes:
-        paths: To the states.
-        slot_ends: (T,) where the slots of a tree end.
-        slots: The sums that a tree adds to, one table each.
-        starts: (T,) where the tables of a tree begin.
-        table: Tables of all trees, one after another: for each slot one number per state.
-        n_slots: How many sums there are.
-    """
-
-    paths: Paths
-    slot_ends: Array
-    slots: Array
-    starts: Array
-    table: Array
-    n_slots: int
+    paths: Paths  # to the states
+    n_slots: int  # how many sums there are
+    slot_ends: Array  # (T,) where the slots of a tree end
+    slots: Array  # the sums that a tree adds to, one table each
+    starts: Array  # (T,) where the tables of a tree begin
+    table: Array  # tables of all trees, one after another: for each slot one number per state
 
     @classmethod
     def of(cls, paths: Paths, slots: Sequence[Array], tables: Sequence[Array], n_slots: int) -> LookUp:
         """From the slots (s,) and tables (s, states) of each tree."""
-        counts = np.array([len(own) for own in slots], dtype=np.int64)
-        sizes = counts * paths.n_states
-        return cls(
-            paths, np.cumsum(counts), np.concatenate([np.empty(0, dtype=np.int64), *slots]),
-            np.cumsum(sizes) - sizes, np.concatenate([np.empty(0), *(own.reshape(-1) for own in tables)]), n_slots,
-        )  # fmt: skip
+        return cls(paths, n_slots, *_joined(slots, tables))
 
     @classmethod
     def of_values(cls, trees: Trees, full: bool) -> LookUp:
@@ -143,19 +121,18 @@ class LookUp:
         from harsanyinet.tables import kernels
 
         out = np.zeros((self.n_slots, n))
-        p, folded = self.paths, self.folded
+        p, f = self.paths, self.folded
 
         def work(start: int, stop: int) -> None:
-            if folded is not None:
+            if f is not None:
                 kernels.look_up_folded(
-                    bins, start, stop, folded.columns, folded.maps, folded.slot_ends, folded.slots, folded.starts,
-                    folded.n_states, folded.table, out,
+                    bins, start, stop, f.columns, f.maps, f.slot_ends, f.slots, f.starts, f.n_states, f.table, out
+                )
+            else:
+                kernels.look_up(
+                    bins, start, stop, p.ends, p.columns, p.thresholds, p.steps, self.slot_ends, self.slots,
+                    self.starts, p.n_states, self.table, out,
                 )  # fmt: skip
-                return
-            kernels.look_up(
-                bins, start, stop, p.ends, p.columns, p.thresholds, p.steps, self.slot_ends, self.slots,
-                self.starts, p.n_states, self.table, out,
-            )  # fmt: skip
 
         in_chunks(pool, n, CHUNK, work)
         return out
@@ -186,24 +163,14 @@ class LookUp:
 
 @dataclass(frozen=True, eq=False)
 class Folded:
-    """Curves and pair tables: what all trees about the same one or two columns say, by the bins of these.
+    """Curves and pair tables: what all trees about the same one or two columns say, by the bins of these."""
 
-    Attributes:
-        columns: (G, 2); a single column stands twice.
-        maps: (G, 2, 256) from the bin of each column to a number; the two numbers added are the cell of the table.
-        slot_ends: (G,) where the slots of a table end.
-        slots: The sums that it adds to.
-        starts: (G,) where its tables begin, one for each slot.
-        n_states: (G,) cells of one of them.
-        table: All of them.
-    """
-
-    columns: Array
-    maps: Array
-    slot_ends: Array
+    columns: Array  # (G, 2); a single column stands twice
+    maps: Array  # (G, 2, 256) from the bin of each column to a number; both added are the cell of the table
+    n_states: Array  # (G,) cells of a table
+    slot_ends: Array  # (G,) the rest is as in `LookUp`
     slots: Array
     starts: Array
-    n_states: Array
     table: Array
 
     @classmethod
@@ -215,7 +182,8 @@ class Folded:
             asked = tuple(paths.asked(t))
             if len(asked) > 2:
                 return None
-            groups.setdefault(asked, []).append(t)
+            if len(look_up.part(t)[0]):  # it adds to some sum
+                groups.setdefault(asked, []).append(t)
         if not groups or () in groups:
             return None
         columns, maps, slots, tables = [], [], [], []
@@ -233,13 +201,19 @@ class Folded:
                     total[slot] = total[slot] + table if slot in total else table
             slots.append(list(total))
             tables.append(np.stack(list(total.values())))
-        counts = np.array([len(own) for own in slots])
         n_states = np.array([own.shape[1] for own in tables])
-        return cls(
-            np.array(columns), np.array(maps, dtype=np.int32), np.cumsum(counts), np.concatenate(slots),
-            np.cumsum(counts * n_states) - counts * n_states, n_states,
-            np.concatenate([own.reshape(-1) for own in tables]),
-        )  # fmt: skip
+        return cls(np.array(columns), np.array(maps, dtype=np.int32), n_states, *_joined(slots, tables))
+
+
+def _joined(slots: Sequence[Any], tables: Sequence[Array]) -> tuple[Array, Array, Array, Array]:
+    """Where the slots of each tree end, all of them, where its tables begin, and all tables, one after another."""
+    sizes = np.array([own.size for own in tables], dtype=np.int64)
+    return (
+        np.cumsum([len(own) for own in slots], dtype=np.int64),
+        np.concatenate([np.empty(0, dtype=np.int64), *slots]),
+        np.cumsum(sizes) - sizes,
+        np.concatenate([np.empty(0), *(own.reshape(-1) for own in tables)]),
+    )
 
 
 def in_chunks(pool: ThreadPoolExecutor | None, n: int, size: int, work: Callable[[int, int], None]) -> None:

@@ -1,8 +1,8 @@
-"""Losses of table models: the best constant, mixed targets, the loss of outputs, quantiles by state. Plain numpy."""
+"""Losses of table models: the best constant, mixed targets, quantiles by state; losses and scores of rows held out."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -16,17 +16,11 @@ NAMES: tuple[LossName, ...] = ("squared", "binary", "poisson", "absolute", "quan
 
 @dataclass(frozen=True)
 class Loss:
-    """A loss of raw outputs.
+    """A loss of raw outputs."""
 
-    Attributes:
-        name: Binary: one logit; multiclass: one per class; Poisson: the logarithm of the mean.
-        n_classes: For multiclass.
-        quantile: For losses without curvature, whose leaves are quantiles; the median for absolute.
-    """
-
-    name: LossName
-    n_classes: int = 0
-    quantile: float | None = None
+    name: LossName  # binary: one logit; multiclass: one per class; Poisson: the logarithm of the mean
+    n_classes: int = 0  # for multiclass
+    quantile: float | None = None  # for losses without curvature, whose leaves are quantiles; the median for absolute
 
     @property
     def code(self) -> int:
@@ -115,3 +109,54 @@ def weighted_quantile(values: Array, weight: Array, q: float) -> float:
     order = np.argsort(values, kind="stable")
     reached = np.cumsum(weight[order])
     return float(values[order[np.searchsorted(reached, q * reached[-1])]])
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """Losses and scores on rows held out.
+
+    Attributes:
+        losses: (t + 1,) the mean loss before the first and after each tree; empty when nothing was held out.
+        n_rows: Rows held out, of all folds together.
+        learning_rate: Of the fits that were watched; quicker than that of the model when it was looked for.
+        scores: What the rows held out say about the best number of trees: its loss by name, accuracy, AUC or R2.
+    """
+
+    losses: Array = field(default_factory=lambda: np.empty(0))
+    n_rows: int = 0
+    learning_rate: float = 0.0
+    scores: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def best(self) -> int | None:
+        """The number of trees with the lowest loss; None when nothing was held out."""
+        return int(np.argmin(self.losses)) if len(self.losses) else None
+
+    def settings(self) -> dict[str, Any]:
+        """All but the losses, as JSON."""
+        return {"n_rows": self.n_rows, "learning_rate": self.learning_rate, "scores": self.scores}
+
+
+def scores_of(loss: Loss, output: Array, y: Array, weight: Array) -> dict[str, float]:
+    """Scores of raw outputs by name, in the units of the targets."""
+    from sklearn.metrics import accuracy_score, r2_score, roc_auc_score
+
+    mean = loss.mean(output, y, weight)
+    if loss.name == "multiclass":
+        classes = y[:, 0].astype(int)
+        return {"log-loss": mean, "accuracy": float(accuracy_score(classes, output.argmax(1), sample_weight=weight))}
+    if loss.name == "binary":
+        scores = {"log-loss": mean, "accuracy": float(accuracy_score(y > 0, expit(output) > 0.5, sample_weight=weight))}
+        if 0 < y.sum() < len(y):
+            scores["AUC"] = float(roc_auc_score(y[:, 0], output[:, 0], sample_weight=weight))
+        return scores
+    if loss.name == "poisson":
+        return {"Poisson loss": mean}
+    if loss.name == "squared":
+        scores = {"RMSE": float(np.sqrt(2 * mean / y.shape[1]))}
+        if len(y) > 1:
+            scores["R2"] = float(r2_score(y, output, sample_weight=weight))
+        return scores
+    if loss.name == "absolute":
+        return {"mean absolute error": 2 * mean / y.shape[1]}
+    return {"quantile loss": mean / y.shape[1]}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -15,12 +14,6 @@ LossName = Literal["squared", "absolute", "poisson", "quantile"]
 
 _TINY = math.ulp(0.0)
 _COLUMNS = "names or numbers of columns"
-
-
-def keep_parameters(model: Any, given: Mapping[str, Any]) -> None:
-    """Parameters of a constructor as attributes, as scikit-learn expects them."""
-    for name in inspect.signature(type(model)).parameters:
-        setattr(model, name, given[name])
 
 
 def _count(value: object, least: int = 1, most: float = math.inf) -> bool:
@@ -47,20 +40,19 @@ def _or_none(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: value is None or fits(value)
 
 
-_positive = partial(_count, least=1)
 _share = partial(_within, low=_TINY, high=1)
 
 CHECKS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
-    "max_iter": (_or_none(_positive), "be a positive integer or None"),
+    "max_iter": (_or_none(_count), "be a positive integer or None"),
     "learning_rate": (_or_none(partial(_within, low=_TINY, high=10)), "be positive or None"),
     "max_depth": (partial(_count, most=8), "be an integer from 1 to 8"),
-    "max_order": (_positive, "be a positive integer"),
+    "max_order": (_count, "be a positive integer"),
     "max_bins": (partial(_count, least=4, most=255), "be an integer from 4 to 255"),
     "l2_regularization": (partial(_within, low=_TINY, high=1e12), "be positive"),
     "max_samples": (_or_none(_share), "be in (0, 1], or None"),
     "max_features": (_or_none(_share), "be in (0, 1], or None"),
     "copies": (_or_none(partial(_count, least=0)), "be zero, a positive integer or None"),
-    "members": (_positive, "be a positive integer"),
+    "members": (_count, "be a positive integer"),
     "missing": (partial(_one_of, known=("auto", "value", "absent")), "be auto, value or absent"),
     "categorical_features": (_or_none(_several), f"be {_COLUMNS}, or None"),
     "date_features": (lambda v: v == "auto" if isinstance(v, str) else _several(v), f"be 'auto', or {_COLUMNS}"),
@@ -73,7 +65,7 @@ CHECKS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "monotonic_cst": (_or_none(_several), "be a dict of columns, or numbers, or None"),
     "early_stopping": (lambda v: isinstance(v, bool | np.bool_), "be True or False"),
     "validation_fraction": (partial(_within, low=_TINY, high=1 - 2**-53), "be in (0, 1)"),
-    "n_iter_no_change": (_positive, "be a positive integer"),
+    "n_iter_no_change": (_count, "be a positive integer"),
     "max_seconds": (_or_none(partial(_within, low=_TINY, high=math.inf)), "be positive or None"),
     "n_jobs": (
         _or_none(lambda v: isinstance(v, Integral) and v != 0),

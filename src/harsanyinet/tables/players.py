@@ -1,4 +1,4 @@
-"""Who plays: every column by itself, or several columns that are absent together."""
+"""Who plays: every column by itself, or several that are absent together; who may act together, and which way."""
 
 from __future__ import annotations
 
@@ -17,26 +17,15 @@ Masks = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Players:
-    """The players of a table, in the order of their first columns.
+    """The players of a table, in the order of their first columns."""
 
-    Attributes:
-        names: One for each player.
-        columns: Names of the columns of the table.
-        of_column: (columns,) the player of each column.
-    """
-
-    names: tuple[str, ...]
-    columns: tuple[str, ...]
-    of_column: NDArray[np.int64]
+    names: tuple[str, ...]  # one for each player
+    columns: tuple[str, ...]  # of the table
+    of_column: NDArray[np.int64]  # (columns,) the player of each column
 
     @classmethod
     def of(cls, columns: Sequence[str], groups: Mapping[str, Any] | None) -> Players:
-        """Columns by themselves, and groups of columns as one player each.
-
-        Args:
-            columns: Names of the columns.
-            groups: From the name of a player to names or numbers of its columns.
-        """
+        """Columns by themselves, and as one player each groups of them: names or numbers of columns, by its name."""
         owner = dict[int, str]()
         for name, members in (groups or {}).items():
             own = positions([members] if isinstance(members, str) else members, columns, "groups")
@@ -77,12 +66,7 @@ class Players:
         return check_present(masks, n_rows, len(self), "bool, True where a column is there, or names")
 
     def absent_together(self, bins: Array, player_of: Array) -> Array:
-        """Bins in which a player misses all its columns where it misses one; changed in place, and returned.
-
-        Args:
-            bins: (coded columns, rows), 0 where absent.
-            player_of: The player of each coded column.
-        """
+        """Bins (coded columns, rows) in which a player misses all its columns where it misses one; changed in place."""
         if not self.each_by_itself:
             for player in np.flatnonzero(np.bincount(self.of_column) > 1):
                 own = np.flatnonzero(player_of == player)
@@ -109,13 +93,7 @@ class Players:
 
 
 def positions(keys: Any, names: Sequence[str], what: str) -> list[int]:
-    """The numbers of some columns, given by name, by number, or by a bool mask over all of them.
-
-    Args:
-        keys: Names, numbers or a mask; None for none.
-        names: Of all columns.
-        what: The parameter that they stand in, for the sentence when there is no such column.
-    """
+    """The numbers of some columns, given by name, by number, or by a mask; `what` is the parameter that holds them."""
     keys = list(keys if keys is not None else ())
     if keys and all(isinstance(key, bool | np.bool_) for key in keys):
         if len(keys) != len(names):
@@ -125,3 +103,63 @@ def positions(keys: Any, names: Sequence[str], what: str) -> list[int]:
         return [find_name(key, names, "column") for key in keys]
     except (ValueError, TypeError) as error:
         raise ValueError(f"{what} must name columns of the table or their numbers: {error}") from None
+
+
+@dataclass(frozen=True, eq=False)
+class Limits:
+    """Which sets of players may stand in one tree."""
+
+    max_order: int  # the largest set
+    within: Masks | None  # (G, P) sets that must contain every set of two or more players; None for no such limit
+    apart: Masks  # (P, P) pairs that are in no set together
+
+    @classmethod
+    def of(cls, max_order: int, interactions: Any, forbidden: Any, players: Players) -> Limits:
+        """From the parameters of an estimator."""
+        n, find = len(players), players.find
+        within = None
+        if interactions == "no_interactions":
+            max_order = 1
+        elif interactions == "pairwise":
+            max_order = min(max_order, 2)
+        elif interactions is not None:
+            within = np.zeros((len(interactions) + 1, n), dtype=bool)
+            for row, members in zip(within, interactions, strict=False):
+                row[find(members, "interaction_cst")] = True
+            within[-1] = ~within[:-1].any(axis=0)  # those that are named nowhere may act together
+        apart = np.zeros((n, n), dtype=bool)
+        for pair in forbidden or ():
+            members = find(pair, "forbidden")
+            if len(set(members)) != 2:
+                raise ValueError(f"forbidden must hold pairs of different columns, however: {list(pair)}")
+            apart[tuple(members)] = apart[tuple(members[::-1])] = True
+        return cls(max_order, within, apart)
+
+    @property
+    def any(self) -> bool:
+        """Whether there is more than the largest order."""
+        return self.within is not None or bool(self.apart.any())
+
+    def allowed(self, inside: Masks) -> Masks:
+        """Players that may join those inside a tree, (P,) bool to (P,) bool."""
+        may = ~self.apart[inside].any(axis=0)
+        if self.within is not None and inside.any():
+            may &= self.within[self.within[:, inside].all(axis=1)].any(axis=0)
+        return np.asarray(may)
+
+
+def monotone_signs(monotonic_cst: Any, names: Sequence[str]) -> NDArray[np.int64]:
+    """(P,) 1, -1 or 0, from a dict of columns or one number for each of them."""
+    signs = np.zeros(len(names), dtype=np.int64)
+    if monotonic_cst is None:
+        return signs
+    if not isinstance(monotonic_cst, Mapping):
+        n = len(monotonic_cst)
+        if n != len(names):
+            raise ValueError(f"monotonic_cst must have one entry for each of {len(names)} columns, however: {n}")
+        monotonic_cst = dict(zip(names, monotonic_cst, strict=True))
+    for key, sign in monotonic_cst.items():
+        if isinstance(sign, str) or sign not in (-1, 0, 1):
+            raise ValueError(f"monotonic_cst must say 1, -1 or 0 for a column, however: {sign!r} for {key!r}")
+        signs[positions([key], names, "monotonic_cst")[0]] = sign
+    return signs

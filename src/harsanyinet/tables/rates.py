@@ -53,19 +53,12 @@ ALONE = 6.0  # standard deviations by which a column explains more than chance b
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """What quick fits found.
+    """What quick fits found."""
 
-    Attributes:
-        learning_rate: For the long fit.
-        losses: (t + 1,) the mean loss of rows held out, with all their columns, before the first and after each tree.
-        held: Those rows, of all folds together, and the outputs for them of the best number of trees.
-        useful: (2, P) bool, the players worth asking about, with all columns and with some of them.
-    """
-
-    learning_rate: float
-    losses: Array
-    held: Rows
-    useful: Masks
+    learning_rate: float  # for the long fit
+    losses: Array  # (t + 1,) the mean loss of rows held out, with all columns, before the first and after each tree
+    held: Rows  # those rows, of all folds together, and the outputs for them of the best number of trees
+    useful: Masks  # (2, P) the players worth asking about, with all columns and with some of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,13 +83,7 @@ def find_rate(
     If some players gain no more than shuffled ones do, the quick fits are made again without them (of few rows, without
     those that gain no more in the rows of each), and they are left out for good where that is better or as good.
 
-    Args:
-        table: What is to be learned from.
-        loss: What is to be minimised.
-        settings: Of the long fit.
-        n_threads: The bits do not depend on it.
-        progress: Whether to show a bar.
-        max_seconds: For all of it; twice as many are left for the long fit.
+    The settings are those of the long fit; the seconds are for all of it, and twice as many are left for that fit.
     """
     n_all, started = len(table.y), time.monotonic()
     table = _some(table, MOST_ROWS)
@@ -184,13 +171,8 @@ def _as_good(loss: Loss, fewer: Rows, all_columns: Rows) -> bool:
 def _best_distance(loss: Loss, losses: Array, n_held: int, n_rows: int) -> float:
     """How far from its start a model should go: the sum of the rates, of trees that were watched.
 
-    The mean of its logarithm, weighed by what the rows held out say of each distance and by how usual it is.
-
-    Args:
-        loss: What is minimised.
-        losses: (t + 1,) of the rows held out, before the first and after each tree.
-        n_held: How many rows were held out.
-        n_rows: Of the table.
+    The mean of its logarithm, weighed by what the rows held out say of each distance and by how usual it is in tables
+    of so many rows.
     """
     number = np.arange(1, len(losses))
     if not len(number):

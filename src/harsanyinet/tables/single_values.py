@@ -42,15 +42,7 @@ def number_as_text(value: Any) -> str:
 
 
 def time_of(value: Any, form: str = "") -> np.datetime64:
-    """A date, or a text that is one, in microseconds; one with a time zone as in Greenwich.
-
-    Args:
-        value: Of the standard library, numpy or pandas, or text.
-        form: The format of texts, as strptime has it; ISO 8601 if there is none.
-
-    Raises:
-        ValueError: It is no date, or not in this format.
-    """
+    """A date, or a text in a format of strptime or ISO 8601, in microseconds; with a time zone as in Greenwich."""
     if isinstance(value, str):
         text = value.strip()
         value = datetime.fromisoformat(text) if form in ("", ISO) else datetime.strptime(text, form)

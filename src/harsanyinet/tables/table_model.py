@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from os import PathLike
 from typing import Any, Literal
 
@@ -20,9 +22,8 @@ from harsanyinet.explanations.explanation import Explanation
 from harsanyinet.tables import columns as coding
 from harsanyinet.tables.columns import Column
 from harsanyinet.tables.frames import as_frame, pick_columns
-from harsanyinet.tables.history import History
 from harsanyinet.tables.look_ups import LookUp
-from harsanyinet.tables.losses import Loss
+from harsanyinet.tables.losses import History, Loss
 from harsanyinet.tables.players import Players
 from harsanyinet.tables.tree_games import GameName, TreeDividends, TreeGame, applied
 from harsanyinet.tables.trees import Trees
@@ -35,37 +36,38 @@ _FEW_ROWS = 20_000  # below, one thread is as fast as two
 _SEEN_FOR_IMPORTANCE = 2000  # rows
 
 
+@dataclass(kw_only=True, eq=False, repr=False)  # parameters, as scikit-learn expects them
 class HarsanyiTable(BaseEstimator):  # type: ignore[misc]
     """What classifier and regressor share: rows in, raw outputs, Shapley values and files out.
 
     A subclass turns its target into numbers and names its outputs, and turns raw outputs into predictions.
     """
 
-    max_iter: int | None
-    learning_rate: float | None
-    max_depth: int
-    max_order: int
-    max_bins: int
-    l2_regularization: float
-    max_samples: float | None
-    max_features: float | None
-    copies: int | None
-    members: int
-    missing: Literal["auto", "value", "absent"]
-    categorical_features: Names | None
-    interaction_cst: Sequence[Names] | str | None
-    forbidden: Sequence[Names] | None
-    monotonic_cst: Mapping[str | int, int] | Sequence[int] | None
-    early_stopping: bool
-    validation_fraction: float
-    n_iter_no_change: int
-    max_seconds: float | None
-    random_state: int | np.random.RandomState | None
-    n_jobs: int | None
-    progress: bool
-    groups: Mapping[str, Names] | None
-    date_features: Names | Literal["auto"]
-    strict: bool
+    max_iter: int | None = None
+    learning_rate: float | None = None
+    max_depth: int = 6
+    max_order: int = 4
+    max_bins: int = 128
+    l2_regularization: float = 1.0
+    max_samples: float | None = None
+    max_features: float | None = None
+    copies: int | None = None
+    members: int = 1
+    missing: Literal["auto", "value", "absent"] = "auto"
+    categorical_features: Names | None = None
+    date_features: Names | Literal["auto"] = "auto"
+    groups: Mapping[str, Names] | None = None
+    strict: bool = True
+    interaction_cst: Sequence[Names] | str | None = None
+    forbidden: Sequence[Names] | None = None
+    monotonic_cst: Mapping[str | int, int] | Sequence[int] | None = None
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 50
+    max_seconds: float | None = None
+    random_state: int | np.random.RandomState | None = None
+    n_jobs: int | None = None
+    progress: bool = True
 
     # Fitting --------------------------------------------------------------------------------------------------------
 
@@ -144,18 +146,18 @@ class HarsanyiTable(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         if baseline is None:
             return self._game(game)
-        reference = self._coded(baseline)[1]
+        reference = self._input(baseline)[1]
         if reference.shape[1] != 1:
             raise ValueError(f"baseline must be one row, however: {reference.shape[1]} rows")
         return TreeGame(self.trees_, game, reference)
 
     def value_spread(self, X: Any) -> Array:
         """How far the members disagree: the standard deviation of their Shapley values, (B, P[, K])."""
-        coded = self._coded(X)[1]
+        coded = self._input(X)[1]
         if len(self.member_ends_) < 2:
             raise ValueError("value_spread compares members, however: there is one; fit with members=5, say")
         each = []
-        for start, stop in zip([0, *self.member_ends_[:-1]], self.member_ends_, strict=True):
+        for start, stop in pairwise([0, *self.member_ends_]):
             one = self.trees_.part(int(start), int(stop)).rescaled(float(len(self.member_ends_)), 0.0)
             each.append(shapley_values(TreeDividends(TreeGame(one), coded)))
         spread = np.std(each, axis=0)
@@ -206,31 +208,31 @@ class HarsanyiTable(BaseEstimator):  # type: ignore[misc]
         out = applied(planned, coded, self._n_threads(coded.shape[1])).T + self.trees_.base
         return np.asarray(out[:, 0] if out.shape[1] == 1 else out)
 
-    def _input(self, X: Any, present: ArrayLike | None) -> tuple[Any, Array]:
-        frame, coded = self._coded(X)
-        if present is None:
-            return frame, coded
-        return frame, self.trees_.masked(coded, self.players_.masks(present, coded.shape[1]))
-
-    def _coded(self, X: Any) -> tuple[Any, Array]:
+    def _input(self, X: Any, present: ArrayLike | None = None) -> tuple[Any, Array]:
         """The rows as they came, and their bins (D, B)."""
         check_is_fitted(self)
+        rows, coded = self._coded(X)
+        coded = self.players_.absent_together(coded, self.trees_.player_of)
+        if present is None:
+            return rows, coded
+        return rows, self.trees_.masked(coded, self.players_.masks(present, coded.shape[1]))
+
+    def _coded(self, X: Any) -> tuple[Any, Array]:
         if isinstance(X, Mapping) and not hasattr(X, "columns"):
-            shown, coded = coding.code_dict(self.columns_, X)
-            return shown, self.players_.absent_together(coded, self.trees_.player_of)
+            return coding.code_dict(self.columns_, X)
         plain = type(X) is np.ndarray and X.ndim == 2 and X.dtype.kind == "f" and not hasattr(self, "feature_names_in_")
         if plain and len(X) and X.shape[1] == len(self.columns_):
             numbers = coding.code_numbers(self.columns_, X)
             if numbers is not None:
-                return X, self.players_.absent_together(numbers, self.trees_.player_of)
+                return X, numbers
         frame = self._frame(X, reset=False)
         if len(frame.columns) == len(self.columns_):
-            return frame, self.players_.absent_together(coding.code_frame(self.columns_, frame), self.trees_.player_of)
+            return frame, coding.code_frame(self.columns_, frame)
         have = [column for column in self.columns_ if column.name in frame.columns]
         coded = np.zeros((len(self.trees_.player_of), len(frame)), dtype=np.uint8)
         there = np.isin(self._column_names, frame.columns)[coding.columns_of(self.columns_)]
         coded[there] = coding.code_frame(have, frame)
-        return frame.reindex(columns=self._column_names), self.players_.absent_together(coded, self.trees_.player_of)
+        return frame.reindex(columns=self._column_names), coded
 
     def _frame(self, X: Any, *, reset: bool) -> pd.DataFrame:
         """The rows as a frame whose columns are those of the model, checked as scikit-learn would."""
@@ -238,15 +240,16 @@ class HarsanyiTable(BaseEstimator):  # type: ignore[misc]
         if hasattr(X, "columns") and not hasattr(X, "dtype"):
             frame = as_frame(X)
             if not reset and hasattr(self, "feature_names_in_"):
-                extra = set(map(str, frame.columns)) - set(self._column_names)
-                if not extra or not self.strict:
+                known = set(map(str, frame.columns)) <= set(self._column_names)
+                if known or not self.strict:
                     frame = pick_columns(frame, self._column_names, self.strict)
             if reset or (self.strict and list(frame.columns) != self._column_names):
                 validate_data(self, frame, reset=reset, skip_check_array=True)
             if len(frame) < least or not len(frame.columns):
                 what = f"{len(frame)} sample(s)" if len(frame) < least else "0 feature(s)"
-                shape = f"(shape={frame.shape})"
-                raise ValueError(f"Found a table with {what} {shape} while a minimum of {least} is required.")
+                raise ValueError(
+                    f"Found a table with {what} (shape={frame.shape}) while a minimum of {least} is required."
+                )
             return frame
         if isinstance(X, list | tuple) and np.asarray(X).dtype.kind in "SU":
             X = np.array(X, dtype=object)  # numpy would turn the numbers beside a text into text
@@ -274,9 +277,10 @@ class HarsanyiTable(BaseEstimator):  # type: ignore[misc]
     def to_arrays(self) -> tuple[dict[str, Array], dict[str, Any]]:
         """The fitted model as arrays and JSON."""
         arrays, columns = coding.columns_to_arrays(self.columns_)
-        arrays |= {f"trees.{name}": array for name, array in self.trees_.to_arrays().items()}
-        arrays |= {"member_ends": np.asarray(self.member_ends_), "feature_importances": self.feature_importances_}
-        arrays |= {"held_out_losses": self.history_.losses}
+        arrays |= {f"trees.{name}": array for name, array in self.trees_.to_arrays().items()} | {
+            "member_ends": self.member_ends_, "feature_importances": self.feature_importances_,
+            "held_out_losses": self.history_.losses,
+        }  # fmt: skip
         meta: dict[str, Any] = {
             "params": {name: files.plain(value) for name, value in self.get_params(deep=False).items()},
             "columns": columns, "loss": vars(self.loss_), "output_names": self.output_names_,
@@ -309,9 +313,7 @@ class HarsanyiTable(BaseEstimator):  # type: ignore[misc]
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
-        if "_games" in state:
-            state["_games"] = {}
-        return state
+        return state | {"_games": {}} if "_games" in state else state
 
 
 def _kept(rows: Any, players: Players) -> Any:

@@ -22,12 +22,12 @@ def as_labels(y: ArrayLike) -> Array:
     values = column_or_1d(y, warn=True)
     if values.dtype.kind in "fc":
         assert_all_finite(values, input_name="y")
-    missing = pd.isna(values) if values.dtype == object else np.zeros(len(values), dtype=bool)
-    if missing.any():
-        raise ValueError(f"y must have a label in every row, however: {int(missing.sum())} are missing")
-    if values.dtype == object and len({type(v) for v in values}) > 1:
-        kinds = sorted({type(v).__name__ for v in values})
-        raise ValueError(f"y must hold labels of one type, however: {' and '.join(kinds)}")
+    if values.dtype == object:
+        if n_missing := int(pd.isna(values).sum()):
+            raise ValueError(f"y must have a label in every row, however: {n_missing} are missing")
+        if len({type(v) for v in values}) > 1:
+            kinds = sorted({type(v).__name__ for v in values})
+            raise ValueError(f"y must hold labels of one type, however: {' and '.join(kinds)}")
     check_classification_targets(values)
     return np.asarray(values)
 

@@ -11,10 +11,11 @@ Every game is linear in the trees, and the game of one tree depends on the row's
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,13 +36,7 @@ CELLS = 4_000_000  # of the dividends that are held at a time
 
 
 class TreeGame:
-    """One game of some trees, with the tables that have been planned for it.
-
-    Args:
-        trees: Of the model.
-        name: Of the game.
-        reference: (D, 1) bins of the reference row, for the baseline game.
-    """
+    """One game of some trees, with the tables that have been planned for it; the baseline game has a row (D, 1)."""
 
     def __init__(self, trees: Trees, name: GameName = "missing", reference: Array | None = None) -> None:
         if name not in get_args(GameName):
@@ -69,25 +64,19 @@ class TreeGame:
         """What `make` returned when `key` was first asked for."""
         if key not in self._plans:
             self._plans[key] = make()
-        planned: Plan = self._plans[key]
-        return planned
+        return cast(Plan, self._plans[key])
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_plans": {}}
 
     def look_up(self, weights: csr_array, full: bool) -> LookUp:
-        """Sums of dividends, weighted by (C, N), as tables: slot n * K + k.
-
-        Args:
-            weights: For each coalition and sum.
-            full: For rows with all columns only: smaller tables.
-        """
+        """Sums of dividends, weighted by (C, N), as tables: slot n * K + k; `full` for rows with all columns only."""
         trees, k = self.trees, self.trees.n_outputs
         slots: list[Array] = [np.empty(0, dtype=np.int64)] * len(trees)
         tables: list[Array] = [np.empty((0, 0))] * len(trees)
         for sizes, group in trees.groups():
             present = tuple(size - 1 for size in sizes) if full else sizes
-            n_states = int(np.prod(present))
+            n_states = math.prod(present)
             dividends = self._dividends(sizes, group)
             numbers = np.stack([self._coalition_numbers[t] for t in group])  # (trees, 2^q)
             parts = [weights[numbers[:, code]].tocoo() for code in range(1, 2 ** len(sizes))]
@@ -114,55 +103,39 @@ class TreeGame:
     @cached_property
     def _coalition_numbers(self) -> list[Array]:
         """For each tree and each set of its axes, as bits, the number of the coalition; 0 for the empty set."""
-        known = {tuple(np.flatnonzero(mask).tolist()): number for number, mask in enumerate(self.coalitions)}
-        numbers = []
-        for shape in self.trees.shapes:
-            players = shape.players.tolist()
-            sets = [
-                tuple(sorted(p for i, p in enumerate(players) if code >> i & 1)) for code in range(2 ** len(players))
-            ]
-            numbers.append(np.array([0, *(known[members] for members in sets[1:])]))
-        return numbers
+        known = {frozenset(np.flatnonzero(mask).tolist()): number for number, mask in enumerate(self.coalitions)}
+        known[frozenset()] = 0
+        each = (shape.players.tolist() for shape in self.trees.shapes)
+        return [
+            np.array([known[frozenset(p for i, p in enumerate(own) if code >> i & 1)] for code in range(2 ** len(own))])
+            for own in each
+        ]
 
     def _known(self, sizes: tuple[int, ...], group: Array) -> list[Array]:
-        """For each set of axes, as bits, what the trees say when these players are known: (trees, digits or 1, K).
+        """For each set of axes, as bits, what the trees of a group say when these players are known, and no others.
 
-        Axis i of a table has one entry where player i is not known.
-
-        Args:
-            sizes: Of the axes that the trees of the group have.
-            group: Numbers of these trees.
+        Tables (trees, digits, K), with one digit on the axes of players that are not known; `sizes` are those of the
+        axes of all trees of the group.
         """
         trees, q = self.trees, len(sizes)
-        n_states = int(np.prod(sizes))
+        n_states = math.prod(sizes)
         at = (trees.state_ends[group] - n_states)[:, None] + np.arange(n_states)
         values = trees.values[at].reshape(len(group), *sizes, trees.n_outputs)
-        others = [tuple(1 + i for i in range(q) if not code >> i & 1) for code in range(2**q)]
-        if self.name == "missing":
+        if self.name == "marginal":
+            sets = [tuple(1 + i for i in range(q) if code >> i & 1) for code in range(2**q)]
+            counts = trees.counts[at].reshape(len(group), *sizes, 1).astype(np.float64)
+            total = np.maximum(counts.sum(axis=sets[-1], keepdims=True), 1.0)
             return [
-                values[(slice(None), *(slice(None) if code >> i & 1 else slice(0, 1) for i in range(q)))]
-                for code in range(2**q)
+                (counts.sum(axis=known, keepdims=True) / total * values).sum(axis=others, keepdims=True)
+                for known, others in zip(sets, reversed(sets), strict=True)
             ]
-        if self.name == "baseline":
-            assert self.reference is not None
-            digits = np.stack(np.unravel_index(
-                [int(trees.states(self.reference, t)[0]) for t in group], sizes
-            ))  # (q, trees)  # fmt: skip
-            tables = []
-            for axes in others:
-                table = values
-                for axis in axes:
-                    index = digits[axis - 1].reshape(-1, *[1] * (q + 1))
-                    table = np.take_along_axis(table, index, axis=axis)
-                tables.append(table)
-            return tables
-        counts = trees.counts[at].reshape(len(group), *sizes, 1).astype(np.float64)
-        total = counts.sum(axis=tuple(range(1, q + 1)), keepdims=True)
-        tables = []
-        for axes in others:
-            kept = tuple(a for a in range(1, q + 1) if a not in axes)
-            share = counts.sum(axis=kept, keepdims=True) / np.maximum(total, 1.0)
-            tables.append((share * values).sum(axis=axes, keepdims=True))
+        states = [0 if self.reference is None else int(trees.states(self.reference, t)[0]) for t in group]
+        digits = np.unravel_index(states, sizes)  # of players that are not known; 0 is absent
+        tables = [values] * 2**q
+        for code in reversed(range(2**q - 1)):  # from a table in which one player more is known
+            axis = next(i for i in range(q) if not code >> i & 1)
+            index = digits[axis].reshape(-1, *[1] * (q + 1))
+            tables[code] = np.take_along_axis(tables[code | 1 << axis], index, axis=1 + axis)
         return tables
 
     def _dividends(self, sizes: tuple[int, ...], group: Array) -> list[Array]:
@@ -179,13 +152,7 @@ class TreeGame:
 
 
 class TreeDividends:
-    """The dividends of rows in a game of trees: what `Explanation` asks. Nothing is stored by coalition.
-
-    Args:
-        game: Of the trees.
-        bins: (D, rows) uint8.
-        n_threads: For large batches.
-    """
+    """The dividends of rows, bins (D, rows), in a game of trees: what `Explanation` asks. None is stored."""
 
     def __init__(self, game: TreeGame, bins: Array, n_threads: int = 1) -> None:
         self.game, self.bins, self.n_threads = game, bins, n_threads

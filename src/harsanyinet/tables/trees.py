@@ -15,6 +15,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -28,23 +29,14 @@ Question = tuple[int, int]
 
 @dataclass(frozen=True, eq=False)
 class TreeShape:
-    """The questions of one tree, and what its states are.
+    """The questions of one tree, and what its states are."""
 
-    Attributes:
-        players: (q,) the player of each axis.
-        sizes: (q,) digits of each axis, the absent one included; the last axis runs fastest.
-        axes: (d,) the axis of each question.
-        columns: (d,) its column.
-        thresholds: (d,) its threshold; "yes" is a bin above it.
-        units: (d,) what "yes" adds to the digit.
-    """
-
-    players: Array
-    sizes: Array
-    axes: Array
-    columns: Array
-    thresholds: Array
-    units: Array
+    players: Array  # (q,) the player of each axis
+    sizes: Array  # (q,) digits of each axis, the absent one included; the last axis runs fastest
+    axes: Array  # (d,) the axis of each question
+    columns: Array  # (d,) its column
+    thresholds: Array  # (d,) its threshold; "yes" is a bin above it
+    units: Array  # (d,) what "yes" adds to the digit
 
     @classmethod
     def of(cls, questions: Sequence[Question], player_of: Array) -> TreeShape:
@@ -110,21 +102,13 @@ def _strides(sizes: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Trees:
-    """All trees of a model.
+    """All trees of a model."""
 
-    Attributes:
-        player_of: (D,) the player of each column.
-        base: (K,) outputs when everybody is absent.
-        shapes: What each tree asks.
-        values: (states of all trees, K), one tree after another.
-        counts: (states of all trees,) training rows, coded as for prediction, in each state.
-    """
-
-    player_of: Array
-    base: Array
-    shapes: tuple[TreeShape, ...]
-    values: Array
-    counts: Array
+    player_of: Array  # (D,) the player of each column
+    base: Array  # (K,) outputs when everybody is absent
+    shapes: tuple[TreeShape, ...]  # what each tree asks
+    values: Array  # (states of all trees, K), one tree after another
+    counts: Array  # (states of all trees,) training rows, coded as for prediction, in each state
 
     @classmethod
     def of(cls, player_of: Array, base: Array, shapes: Sequence[TreeShape], tables: Sequence[Array]) -> Trees:
@@ -184,10 +168,6 @@ class Trees:
 
     # Others ---------------------------------------------------------------------------------------------------------
 
-    def counted(self, counts: Array) -> Trees:
-        """The same trees with counts of training rows by state."""
-        return replace(self, counts=np.asarray(counts, dtype=np.int64))
-
     def rescaled(self, scale: Array | float, shift: Array | float) -> Trees:
         """The trees of scale * output + shift."""
         return replace(self, base=self.base * scale + shift, values=self.values * scale)
@@ -210,8 +190,7 @@ class Trees:
         members: dict[tuple[int, ...], list[int]] = {}
         for t, shape in enumerate(self.shapes):
             members.setdefault(tuple(shape.sizes.tolist()), []).append(t)
-        for sizes, trees in members.items():
-            yield sizes, np.array(trees)
+        yield from ((sizes, np.array(trees)) for sizes, trees in members.items())
 
     @cached_property
     def coalitions(self) -> Masks:
@@ -219,10 +198,7 @@ class Trees:
         from harsanyinet.explanations.indices import unite_coalitions
 
         sets = {tuple(sorted(shape.players.tolist())) for shape in self.shapes}
-        subsets = {
-            tuple(player for i, player in enumerate(players) if code >> i & 1)
-            for players in sets for code in range(1, 2 ** len(players))
-        }  # fmt: skip
+        subsets = {part for players in sets for n in range(len(players)) for part in combinations(players, n + 1)}
         masks = np.zeros((len(subsets), self.n_players), dtype=bool)
         for row, members in zip(masks, subsets, strict=True):
             row[list(members)] = True
