@@ -152,14 +152,24 @@ def test_losses_on_large_tables_are_told():
 
 
 def test_further_tables_that_are_clearly_lost_are_named():
-    ratios = {"a": 0.5, "b": 1.04, "c": 1.2, "d": 0.9, "e": 1.06}
-    row = {"wins": 2, "n_tables": 5, "by_table": ratios}
-    against = {"against_catboost": row, "against_lightgbm": {"wins": 5, "n_tables": 5, "by_table": {"a": 0.5}}}
-    assert TABLES["bench_further"]({"models": {"default": against}}) == (
-        "Ours is smaller than CatBoost's on 2 of 5 tables, in the median 1.040 x; more than five per cent larger on c "
-        "(1.200 x) and e (1.060 x). Ours is smaller than LightGBM's on 5 of 5 tables, in the median 0.500 x; more than "
-        "five per cent larger on none."
+    one = {
+        "n_tables": 5,
+        "standard_error": 0.01,
+        "samples": {},
+        "fit_time_ratio": 0.5,
+        "worst": {"table": "c", "ratio": 1.2},
+    }
+    catboost = one | {"wins": 2, "ratio": 0.9, "by_table": {"a": 0.5, "b": 1.04, "c": 1.2, "d": 0.9, "e": 1.06}}
+    lightgbm = one | {"wins": 5, "ratio": 0.5, "by_table": {"a": 0.5}}
+    result = {"models": {"default": {"against_catboost": catboost, "against_lightgbm": lightgbm}}}
+    said = TABLES["bench_further"](result)
+    assert "| catboost | default | 0.900 ± 0.010 | 2 of 5 | c 1.200 | 0.50 |" in said
+    assert (
+        "ours is 1.040 x CatBoost's, and it is more than five per cent larger on c (1.200 x) and e (1.060 x)." in said
     )
+    assert "ours is 0.500 x LightGBM's, and it is more than five per cent larger on none." in said
+    short = "On 5 further ones, where nothing was chosen, CatBoost's loss is smaller on 3 (c, 1.20 x), LightGBM's on 0."
+    assert TABLES["bench_further, in short"](result) == short
 
 
 def test_a_faster_explanation_is_told():
