@@ -33,6 +33,7 @@ bench: $(VENV)/.dev
 bench-tables: $(VENV)/.bench  # hours; what is done is not done again
 	$(BIN)/harsanyinet bench defaults
 	$(BIN)/harsanyinet bench accuracy
+	$(BIN)/harsanyinet bench further
 	$(BIN)/harsanyinet bench speed
 	$(BIN)/harsanyinet bench subsets
 	$(BIN)/harsanyinet bench large

@@ -59,6 +59,7 @@ def run(
     settings: Mapping[str, dict[str, Any]] | None = None,
     samples: bool = True,
     sources: Mapping[str, Source] = SOURCES,
+    name: str = "defaults",
 ) -> str:
     """Runs the cells that are not yet done, the splits before the samples, writes the summary of all and returns it.
 
@@ -71,6 +72,7 @@ def run(
         settings: More candidates: settings of our estimators by name.
         samples: Whether to run the draws of few rows, too.
         sources: Tables to choose from.
+        name: Of the benchmark, for the summary.
 
     Returns:
         The summary as text.
@@ -96,8 +98,7 @@ def run(
         return measure(fitter(cell["model"], candidates), table, rows, threads)
 
     cells_run.run(wanted, measured, about=about, keep_errors=True)
-    command = f"harsanyinet bench {'defaults' if sources is SOURCES else 'further'}"
-    result = {"command": command} | summary(cells_run.records()) | {"quick": quick}
+    result = {"command": f"harsanyinet bench {name}"} | summary(cells_run.records()) | {"quick": quick}
     results.write(out, result)
     return f"{text(result)}\nwritten to {out}"
 

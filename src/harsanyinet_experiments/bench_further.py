@@ -10,4 +10,4 @@ from functools import partial
 from harsanyinet_experiments import bench_defaults
 from harsanyinet_experiments.development_tables import FURTHER
 
-run = partial(bench_defaults.run, samples=False, sources=FURTHER)
+run = partial(bench_defaults.run, samples=False, sources=FURTHER, name="further")

@@ -27,7 +27,7 @@ from harsanyinet_experiments.runner import Ledger
 
 RESULTS = Path(__file__).parents[2] / "results"
 FINISHED = (
-    "bench_defaults", "bench_subsets", "reproduce_table1", "reproduce_table2", "reproduce_convergence",
+    "bench_defaults", "bench_further", "bench_subsets", "reproduce_table1", "reproduce_table2", "reproduce_convergence",
     "reproduce_sparsity", "reproduce_examples", "reproduce_depth", "reproduce_depth_choice", "reproduce_training_cost",
     "reproduce_robustness", "reproduce_image_tau", "reproduce_image_training_cost", "reproduce_image_maps",
     "reproduce_image_sampling_error",
@@ -155,6 +155,12 @@ def today() -> dict[str, tuple[Ledger, list[dict[str, object]]]]:
         "bench_defaults": (
             bench_defaults,
             bench_defaults.cells([*bench_defaults.PEERS, *bench_defaults.CANDIDATES], development_tables.SOURCES),
+        ),
+        "bench_further": (
+            bench_defaults,
+            bench_defaults.cells(
+                [*bench_defaults.PEERS, *bench_defaults.CANDIDATES], development_tables.FURTHER, samples=False
+            ),
         ),
         "bench_subsets": (bench_subsets, bench_subsets.cells()),
         "bench_large": (bench_large, bench_large.cells()),

@@ -40,6 +40,16 @@ class TopInteractions(NamedTuple):
     bound: float
 
 
+def order_shares(coalitions: Masks, chunks: Iterable[Array]) -> Array:
+    """(P + 1,): the share of the sum of |dividends| by the size of the coalition; all of it in order 0 if none acts."""
+    weight, n = np.zeros(len(coalitions)), coalitions.shape[1]
+    for dividends in chunks:
+        weight += np.abs(dividends).sum(axis=(0, 2), dtype=np.float64)
+    sums = np.bincount(coalitions.sum(axis=1), weights=weight, minlength=n + 1)
+    total = sums.sum()
+    return np.asarray(sums / total) if total > 0 else np.eye(1, n + 1)[0]
+
+
 def going_missing(coalitions: Masks, chunks: Iterable[Array], base: Array, probability: ArrayLike) -> Missingness:
     """Mean and variance of the outputs, (B, K) each, when features are present independently of each other.
 

@@ -198,12 +198,7 @@ class Explanation:
 
     def order_spectrum(self) -> Array:
         """(P + 1,): the share of the sum of |dividends| by the size of the coalition. All in order 0 if none acts."""
-        weight, n = np.zeros(len(self.coalitions)), self.n_features
-        for dividends in self._chunks():
-            weight += np.abs(dividends).sum(axis=(0, 2), dtype=np.float64)
-        sums = np.bincount(self.coalitions.sum(axis=1), weights=weight, minlength=n + 1)
-        total = sums.sum()
-        return np.asarray(sums / total) if total > 0 else np.eye(1, n + 1)[0]
+        return answers.order_shares(self.coalitions, self._chunks())
 
     def missingness(self, probability: ArrayLike) -> Missingness:
         """Mean and variance of the outputs when each feature is present independently.
@@ -310,8 +305,8 @@ class Explanation:
         arrays = {"values": self._values, "base_values": self._base, "coalitions": self.coalitions}
         data, cells = exports.data_to_file(self.data)
         labels = None if self.row_names is None else [exports.as_json(label) for label in self.row_names]
-        named = {name: getattr(self, name) for name in ("feature_names", "output_names", "scale")}
-        meta = named | {"row_names": labels, "data": cells}
+        meta = {name: getattr(self, name) for name in ("feature_names", "output_names", "scale")}
+        meta |= {"row_names": labels, "data": cells}
         files.save_arrays(path, "explanation", arrays | {"dividends": self._source.array()} | data, meta)
 
     @classmethod
@@ -330,18 +325,7 @@ class Explanation:
 
     def row_position(self, row: int | Hashable) -> int:
         """The position of a row, given by its label or by an integer: a position, which may be counted from the end."""
-        if isinstance(row, int | np.integer) and not isinstance(row, bool):
-            if not -len(self) <= row < len(self):
-                raise IndexError(f"row must lie between 0 and {len(self) - 1}, however: row={row}")
-            return int(row) % len(self)
-        if self.row_names is None:
-            raise ValueError(f"row must be a position, since the rows have no labels, however: row={row!r}")
-        places = [i for i, label in enumerate(self.row_names) if label == row]
-        if len(places) != 1:
-            some = ", ".join(repr(label) for label in self.row_names[:5])
-            what = "several rows have" if places else "no row has"
-            raise ValueError(f"row must be a position or a label, such as {some}, however: {what} {row!r}")
-        return places[0]
+        return names.find_row(row, self.row_names, len(self))
 
     def row_label(self, row: int) -> str:
         """What the row at a position is called: by its label, or else its position."""
@@ -363,13 +347,12 @@ class Explanation:
     def __getitem__(self, rows: int | slice | Sequence[int] | NDArray[Any]) -> Explanation:
         """The explanation of some rows: an int, a slice, positions or a bool mask. Rows keep their axis."""
         chosen = np.arange(len(self))[rows].reshape(-1)
-        labels = self.row_names
         return self._like(
             base_values=self._base if self._base.ndim == 1 else self._base[chosen],
             dividends=self._source.rows(chosen),
             values=self._values[chosen],
             data=None if self.data is None else self.data[chosen],
-            row_names=labels if labels is None else [labels[i] for i in chosen.tolist()],
+            row_names=None if self.row_names is None else [self.row_names[i] for i in chosen.tolist()],
         )
 
     def __add__(self, other: Explanation) -> Explanation:
@@ -433,8 +416,6 @@ class Explanation:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update({k: read_only(v) if isinstance(v, np.ndarray) else v for k, v in state.items()})
 
-    # For people --------------------------------------------------------------------------------------------------
-
     def __repr__(self) -> str:
         b, n, k = self._values.shape
         counts = f"{b} rows, {n} features, {k} outputs, {len(self.coalitions)} coalitions"
@@ -445,10 +426,8 @@ class Explanation:
         return f"Explanation({counts})\n  mean |value|: {top}{', ...' if n > 5 else ''}"
 
     def _repr_html_(self) -> str:
-        outputs = self._base + self._values.sum(axis=1)
-        return exports.as_html(
-            self._values, outputs, self.data, self.feature_names, self.output_names, len(self.coalitions)
-        )
+        shown = self._values, self._base + self._values.sum(axis=1), self.data
+        return exports.as_html(*shown, self.feature_names, self.output_names, len(self.coalitions))
 
     # Internals ---------------------------------------------------------------------------------------------------
 

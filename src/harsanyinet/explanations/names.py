@@ -1,13 +1,16 @@
-"""Names of features and outputs: what they are by default, where one stands, and who is present. No numbers."""
+"""Names of features, outputs and rows: what they are by default, where one stands, who is present. No numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Masks = NDArray[np.bool_]
 
@@ -59,6 +62,22 @@ def find_groups(groups: Mapping[str, Sequence[str | int]], names: Sequence[str])
             some = [name for name, one in zip(names, wrong, strict=True) if one]
             raise ValueError(f"groups must hold every feature exactly once, however: {some} in {where}")
     return masks
+
+
+def find_row(row: int | Hashable, labels: Sequence[Hashable] | pd.Index[Any] | None, n_rows: int) -> int:
+    """The position of a row, given by its label or by an integer: a position, which may be counted from the end."""
+    if isinstance(row, int | np.integer) and not isinstance(row, bool):
+        if not -n_rows <= row < n_rows:
+            raise IndexError(f"row must lie between 0 and {n_rows - 1}, however: row={row}")
+        return int(row) % n_rows
+    if labels is None:
+        raise ValueError(f"row must be a position, since the rows have no labels, however: row={row!r}")
+    places = [i for i, label in enumerate(labels) if label == row]
+    if len(places) != 1:
+        some = ", ".join(repr(label) for label in labels[:5])
+        what = "several rows have" if places else "no row has"
+        raise ValueError(f"row must be a position or a label, such as {some}, however: {what} {row!r}")
+    return places[0]
 
 
 def name_output(names: Sequence[str], output: int, scale: str | None) -> str:

@@ -71,8 +71,8 @@ def fit_trees(
     if not isinstance(model.date_features, str):
         dates = frame.columns[positions(model.date_features, names, "date_features")]
     unit = Unit.of(targets, weight, loss)
-    own_unit = unit.to(targets)
-    codes = np.eye(loss.n_classes)[targets[:, 0].astype(int)] if loss.name == "multiclass" else own_unit
+    y = unit.to(targets)
+    codes = np.eye(loss.n_classes)[targets[:, 0].astype(int)] if loss.name == "multiclass" else y
     columns, own = fit_columns(frame, codes, weight, Binning(model.max_bins, model.missing), categories, dates, seed)
     _check_monotone(columns, signs)
     column_of = columns_of(columns)
@@ -81,7 +81,7 @@ def fit_trees(
     says_something = [len(np.unique(column[column > 0])) > 1 for column in own]
     n_bins = np.where(says_something, n_bins_of(columns), 1)  # a column with one value is never asked about
     allowed = limits.allowed if limits.any else None
-    table = Table(own, n_bins, player_of, own_unit, weight, signs[column_of], allowed)
+    table = Table(own, n_bins, player_of, y, weight, signs[column_of], allowed)
     settings = _settings(model, table, loss, limits, len(names))
     watched: Rows | None = None
     if held is not None:
